@@ -1,0 +1,2 @@
+//! The `odradek` command.
+fn main() {}
