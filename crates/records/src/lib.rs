@@ -1,1 +1,27 @@
-//! records
+//! Kafka's record batches (magic 2): views, iteration, builders, checksums, compression, control records, and the
+//! validation a leader applies to what producers send.
+//!
+//! Lives on every core, wherever a batch is looked at. It does not know of offsets being assigned (it only stamps what it
+//! is told), of logs, files, producers' state, requests or clocks: the time is an argument, bytes come in and go out.
+//!
+//! All input is hostile until proven otherwise. Nothing here allocates more than the bytes received justify or a limit
+//! given by the caller allows, and nothing panics on input.
+
+mod batch;
+mod builder;
+mod error;
+mod header;
+mod record;
+mod validate;
+mod varint;
+
+pub use batch::{Batch, BatchIter};
+pub use builder::{BatchBuilder, RecordData};
+pub use error::{BatchError, BuildError};
+pub use header::{Attributes, BatchHeader, Codec, TimestampType, crc_of, field, set_log_append_time, stamp};
+pub use record::{HeaderIter, Headers, Record, RecordHeader, RecordIter};
+pub use validate::{
+    AppendOrigin, DECOMPRESSED_BYTES_MAX, RecordError, RecordErrorKind, TargetCompression, ValidatedBatch,
+    ValidationConfig,
+};
+pub use varint::{put_varint, put_varlong, read_varint, read_varlong, size_of_varint, size_of_varlong};

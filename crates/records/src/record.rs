@@ -1,0 +1,206 @@
+use crate::header::increment_sequence;
+use crate::varint::{read_varint, read_varlong};
+use crate::{BatchError, BatchHeader, TimestampType};
+use base::Offset;
+
+/// One record, borrowed from the (decompressed) bytes of its batch.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Record<'a> {
+    /// Its absolute offset.
+    pub offset: Offset,
+    /// Its timestamp in ms: its own, or the batch's if that has log append time.
+    pub timestamp: i64,
+    /// Its sequence number, -1 when the batch has none.
+    pub sequence: i32,
+    /// Its attribute byte; no bit has a meaning so far.
+    pub attributes: i8,
+    /// Bytes of the record with its length field.
+    pub size: usize,
+    /// Its key.
+    pub key: Option<&'a [u8]>,
+    /// Its value; `None` is a tombstone on a compacted topic.
+    pub value: Option<&'a [u8]>,
+    /// Its headers (KIP-82).
+    pub headers: Headers<'a>,
+}
+
+/// The headers of a record: in order, names may repeat. Already checked, so iterating cannot fail.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Headers<'a> {
+    bytes: &'a [u8],
+    count: usize,
+}
+
+/// One header.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RecordHeader<'a> {
+    /// The name: UTF-8 from every well-behaved producer, but no broker checks.
+    pub key: &'a [u8],
+    /// The value.
+    pub value: Option<&'a [u8]>,
+}
+
+impl<'a> Headers<'a> {
+    /// Number of headers.
+    pub fn len(&self) -> usize {
+        self.count
+    }
+
+    /// True when there are none.
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// The headers in order.
+    pub fn iter(&self) -> HeaderIter<'a> {
+        HeaderIter { reader: Reader { bytes: self.bytes }, left: self.count }
+    }
+}
+
+impl<'a> IntoIterator for Headers<'a> {
+    type Item = RecordHeader<'a>;
+    type IntoIter = HeaderIter<'a>;
+
+    fn into_iter(self) -> HeaderIter<'a> {
+        self.iter()
+    }
+}
+
+/// Iterator over the headers of a record.
+#[derive(Clone, Debug)]
+pub struct HeaderIter<'a> {
+    reader: Reader<'a>,
+    left: usize,
+}
+
+impl<'a> Iterator for HeaderIter<'a> {
+    type Item = RecordHeader<'a>;
+
+    fn next(&mut self) -> Option<RecordHeader<'a>> {
+        self.left = self.left.checked_sub(1)?;
+        self.reader.header().ok()
+    }
+}
+
+/// Iterator over the records of a batch, uncompressed. It ends after as many records as the header counts; the first
+/// error ends it too. Bytes left over are an error, found after the last record.
+#[derive(Clone, Debug)]
+pub struct RecordIter<'a> {
+    header: BatchHeader,
+    reader: Reader<'a>,
+    left: i32,
+    finished: bool,
+}
+
+impl<'a> RecordIter<'a> {
+    /// Over `records`, the uncompressed bytes that follow `header`.
+    pub fn new(header: &BatchHeader, records: &'a [u8]) -> RecordIter<'a> {
+        RecordIter { header: *header, reader: Reader { bytes: records }, left: header.record_count, finished: false }
+    }
+
+    fn step(&mut self) -> Result<Option<Record<'a>>, BatchError> {
+        if self.left < 0 {
+            return Err(BatchError::Count(self.left));
+        }
+        if self.left == 0 {
+            self.finished = true;
+            let rest = self.reader.bytes.len();
+            return if rest == 0 { Ok(None) } else { Err(BatchError::Trailing(rest)) };
+        }
+        self.left -= 1;
+        self.reader.record(&self.header).map(Some)
+    }
+}
+
+impl<'a> Iterator for RecordIter<'a> {
+    type Item = Result<Record<'a>, BatchError>;
+
+    fn next(&mut self) -> Option<Result<Record<'a>, BatchError>> {
+        if self.finished {
+            return None;
+        }
+        let step = self.step();
+        self.finished |= step.is_err();
+        step.transpose()
+    }
+}
+
+/// A cursor over bytes that all belong to records.
+#[derive(Clone, Debug)]
+struct Reader<'a> {
+    bytes: &'a [u8],
+}
+
+impl<'a> Reader<'a> {
+    fn varint(&mut self) -> Result<i32, BatchError> {
+        let (value, len) = read_varint(self.bytes).ok_or(BatchError::Record("a varint is cut off or too long"))?;
+        self.bytes = &self.bytes[len..];
+        Ok(value)
+    }
+
+    fn varlong(&mut self) -> Result<i64, BatchError> {
+        let (value, len) = read_varlong(self.bytes).ok_or(BatchError::Record("a varlong is cut off or too long"))?;
+        self.bytes = &self.bytes[len..];
+        Ok(value)
+    }
+
+    fn take(&mut self, len: usize) -> Result<&'a [u8], BatchError> {
+        let (head, tail) = self.bytes.split_at_checked(len).ok_or(BatchError::Record("a length exceeds the record"))?;
+        self.bytes = tail;
+        Ok(head)
+    }
+
+    fn nullable(&mut self) -> Result<Option<&'a [u8]>, BatchError> {
+        match usize::try_from(self.varint()?) {
+            Ok(len) => self.take(len).map(Some),
+            Err(_) => Ok(None),
+        }
+    }
+
+    fn header(&mut self) -> Result<RecordHeader<'a>, BatchError> {
+        let Ok(len) = usize::try_from(self.varint()?) else {
+            return Err(BatchError::Record("a header key has a negative length"));
+        };
+        let key = self.take(len)?;
+        Ok(RecordHeader { key, value: self.nullable()? })
+    }
+
+    fn headers(&mut self) -> Result<Headers<'a>, BatchError> {
+        let Ok(count) = usize::try_from(self.varint()?) else {
+            return Err(BatchError::Record("negative number of headers"));
+        };
+        // A header has at least two bytes; a lying count is refused before anything is walked.
+        if count > self.bytes.len() {
+            return Err(BatchError::Record("more headers than bytes"));
+        }
+        let start = self.bytes;
+        for _ in 0..count {
+            self.header()?;
+        }
+        Ok(Headers { bytes: &start[..start.len() - self.bytes.len()], count })
+    }
+
+    fn record(&mut self, batch: &BatchHeader) -> Result<Record<'a>, BatchError> {
+        let before = self.bytes.len();
+        let Ok(len) = usize::try_from(self.varint()?) else {
+            return Err(BatchError::Record("negative size"));
+        };
+        let mut body = Reader { bytes: self.take(len)? };
+        let size = before - self.bytes.len();
+        let attributes = body.take(1)?[0] as i8;
+        let delta = body.varlong()?;
+        let timestamp = match batch.attributes.timestamp_type() {
+            TimestampType::LogAppendTime => batch.max_timestamp,
+            TimestampType::CreateTime => batch.base_timestamp.wrapping_add(delta),
+        };
+        let offset_delta = body.varint()?;
+        let sequence = if batch.base_sequence < 0 { -1 } else { increment_sequence(batch.base_sequence, offset_delta) };
+        let (key, value) = (body.nullable()?, body.nullable()?);
+        let headers = body.headers()?;
+        if !body.bytes.is_empty() {
+            return Err(BatchError::Record("its size exceeds its content"));
+        }
+        let offset = batch.base_offset.wrapping_add(i64::from(offset_delta));
+        Ok(Record { offset, timestamp, sequence, attributes, size, key, value, headers })
+    }
+}
