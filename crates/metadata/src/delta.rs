@@ -1,0 +1,202 @@
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use base::{BrokerId, PartitionIndex, PartitionKey, TopicId};
+
+use crate::configs::ConfigResource;
+use crate::image::{MetadataImage, Provenance};
+use crate::topics::PartitionRegistration;
+
+/// What happened to a topic between two images.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum TopicChangeKind {
+    /// It is new; every partition of it is listed.
+    Created,
+    /// Some partitions are new or changed; only those are listed.
+    Changed,
+    /// It is gone; every partition it had is listed.
+    Deleted,
+}
+
+/// One changed topic.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TopicChange {
+    /// What happened.
+    pub kind: TopicChangeKind,
+    /// The topic's name.
+    pub name: Arc<str>,
+    /// The partitions concerned.
+    pub partitions: BTreeSet<PartitionIndex>,
+}
+
+/// One local replica in [`LocalReplicaChanges`].
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct LocalReplica {
+    /// The partition.
+    pub key: PartitionKey,
+    /// The topic's name.
+    pub topic: Arc<str>,
+    /// The new registration; for a deleted replica the last one it had.
+    pub registration: Arc<PartitionRegistration>,
+}
+
+/// What a delta means to the replicas of one broker.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct LocalReplicaChanges {
+    /// Replicas that are to be removed: their topic is gone, or the broker is no replica any more.
+    pub deleted: Vec<LocalReplica>,
+    /// New or changed partitions that the broker leads.
+    pub leading: Vec<LocalReplica>,
+    /// New or changed partitions that the broker holds and does not lead.
+    pub following: Vec<LocalReplica>,
+}
+
+/// The way from one image to a later one, and which parts of it changed. Built by replaying records, then sealed by
+/// [`MetadataDelta::finish`].
+#[derive(Clone, Debug)]
+pub struct MetadataDelta {
+    base: Arc<MetadataImage>,
+    pub(crate) image: Arc<MetadataImage>,
+    pub(crate) topics: BTreeMap<TopicId, TopicChange>,
+    pub(crate) brokers: BTreeSet<BrokerId>,
+    pub(crate) controllers: BTreeSet<i32>,
+    pub(crate) configs: BTreeSet<ConfigResource>,
+    pub(crate) features: bool,
+    pub(crate) producer_ids: bool,
+    pub(crate) client_quotas: bool,
+    pub(crate) acls: bool,
+    pub(crate) scram: bool,
+    pub(crate) delegation_tokens: bool,
+}
+
+impl MetadataDelta {
+    /// An empty delta on top of `base`.
+    pub fn new(base: Arc<MetadataImage>) -> MetadataDelta {
+        MetadataDelta {
+            image: base.clone(),
+            base,
+            topics: BTreeMap::new(),
+            brokers: BTreeSet::new(),
+            controllers: BTreeSet::new(),
+            configs: BTreeSet::new(),
+            features: false,
+            producer_ids: false,
+            client_quotas: false,
+            acls: false,
+            scram: false,
+            delegation_tokens: false,
+        }
+    }
+
+    /// The image the delta starts from.
+    pub fn base(&self) -> &Arc<MetadataImage> {
+        &self.base
+    }
+
+    /// The image the delta leads to.
+    pub fn image(&self) -> &Arc<MetadataImage> {
+        &self.image
+    }
+
+    /// Changed topics by id.
+    pub fn topics(&self) -> &BTreeMap<TopicId, TopicChange> {
+        &self.topics
+    }
+
+    /// Brokers that registered, changed or left.
+    pub fn brokers(&self) -> &BTreeSet<BrokerId> {
+        &self.brokers
+    }
+
+    /// Controllers that registered, changed or left.
+    pub fn controllers(&self) -> &BTreeSet<i32> {
+        &self.controllers
+    }
+
+    /// Resources whose dynamic configuration changed.
+    pub fn configs(&self) -> &BTreeSet<ConfigResource> {
+        &self.configs
+    }
+
+    /// True when a feature level changed.
+    pub fn features_changed(&self) -> bool {
+        self.features
+    }
+
+    /// True when a block of producer ids was handed out.
+    pub fn producer_ids_changed(&self) -> bool {
+        self.producer_ids
+    }
+
+    /// True when a client quota changed.
+    pub fn client_quotas_changed(&self) -> bool {
+        self.client_quotas
+    }
+
+    /// True when an access control entry changed.
+    pub fn acls_changed(&self) -> bool {
+        self.acls
+    }
+
+    /// True when a SCRAM credential changed.
+    pub fn scram_changed(&self) -> bool {
+        self.scram
+    }
+
+    /// True when a delegation token changed.
+    pub fn delegation_tokens_changed(&self) -> bool {
+        self.delegation_tokens
+    }
+
+    /// True when nothing but the provenance differs.
+    pub fn is_empty(&self) -> bool {
+        self.topics.is_empty()
+            && self.brokers.is_empty()
+            && self.controllers.is_empty()
+            && self.configs.is_empty()
+            && !(self.features
+                || self.producer_ids
+                || self.client_quotas
+                || self.acls
+                || self.scram
+                || self.delegation_tokens)
+    }
+
+    /// Marks up to where in the log the delta reaches.
+    pub fn finish(&mut self, provenance: Provenance) {
+        Arc::make_mut(&mut self.image).provenance = provenance;
+    }
+
+    /// What the delta means to the replicas of `broker`.
+    pub fn local_changes(&self, broker: BrokerId) -> LocalReplicaChanges {
+        let mut changes = LocalReplicaChanges::default();
+        for (topic_id, topic) in &self.topics {
+            for partition in &topic.partitions {
+                self.local_change(
+                    broker,
+                    PartitionKey { topic_id: *topic_id, partition: *partition },
+                    &topic.name,
+                    &mut changes,
+                );
+            }
+        }
+        changes
+    }
+
+    fn local_change(&self, broker: BrokerId, key: PartitionKey, topic: &Arc<str>, changes: &mut LocalReplicaChanges) {
+        let held = |image: &MetadataImage| {
+            image
+                .topics
+                .partition(key.topic_id, key.partition)
+                .filter(|partition| partition.has_replica(broker))
+                .cloned()
+        };
+        let replica = |registration| LocalReplica { key, topic: topic.clone(), registration };
+        match (held(&self.base), held(&self.image)) {
+            (_, Some(new)) if new.leader == broker => changes.leading.push(replica(new)),
+            (_, Some(new)) => changes.following.push(replica(new)),
+            (Some(old), None) => changes.deleted.push(replica(old)),
+            (None, None) => {}
+        }
+    }
+}
