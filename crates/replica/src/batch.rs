@@ -1,4 +1,5 @@
 use base::ProducerId;
+use records::BatchHeader;
 
 /// `producerId` of a batch that neither an idempotent nor a transactional producer sent.
 pub const NO_PRODUCER_ID: ProducerId = -1;
@@ -62,6 +63,20 @@ impl BatchInfo {
             transactional: false,
             control: false,
             marker: None,
+        }
+    }
+
+    /// From the header of a valid batch, with the end-of-transaction marker that its first record holds, if any.
+    pub fn new(header: &BatchHeader, marker: Option<EndTxnMarker>) -> BatchInfo {
+        BatchInfo {
+            producer_id: header.producer_id,
+            producer_epoch: header.producer_epoch,
+            base_sequence: header.base_sequence,
+            last_offset_delta: header.last_offset_delta.max(0),
+            max_timestamp: header.max_timestamp,
+            transactional: header.is_transactional(),
+            control: header.is_control(),
+            marker,
         }
     }
 
