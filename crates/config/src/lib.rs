@@ -1,1 +1,39 @@
-//! config
+//! Every option there is, and what it is set to.
+//!
+//! One table (`options/*.tsv`, one row per option) knows name, type, default, accepted values, where the option can be
+//! changed, its synonyms and whether this broker acts on it. Parsing, validation, DescribeConfigs, AlterConfigs, `--help`
+//! and CONFIG.md derive from it. Typed snapshots ([`BrokerConfig`], [`TopicConfig`]) are built from it and passed in;
+//! there is no global configuration. Lives on every core; all of it is plain data.
+//!
+//! It does not know of files (text is handed to [`Properties::parse`]), the wire protocol (error kinds are mapped to
+//! error codes by the caller), the metadata log (dynamic configs come in as maps) or what an option does.
+
+mod broker;
+mod broker_checks;
+mod error;
+mod java;
+mod listener;
+mod own;
+mod properties;
+mod quorum;
+mod table;
+mod topic;
+mod value;
+mod values;
+
+#[cfg(test)]
+mod tests;
+
+pub use broker::{BrokerConfig, FetchConfig, LogManagerConfig, MetadataLogConfig, NetConfig, TopicDefaults};
+pub use error::{ConfigError, ErrorKind};
+pub use listener::{Listener, SecurityProtocol};
+pub use own::{ControllerCore, Durability, OwnConfig};
+pub use properties::{Properties, PropertiesError};
+pub use quorum::{QuorumConfig, Roles, Voter};
+pub use table::{
+    BROKER, Bound, CLIENT_METRICS, Default as OptionDefault, GROUP, Importance, Kind, OptionDef, Synonym, TOPIC, Unit,
+    Update, Valid, find,
+};
+pub use topic::{Compression, TimestampType, TopicConfig};
+pub use value::Value;
+pub use values::{ConfigMap, Values};

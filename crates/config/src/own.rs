@@ -1,0 +1,114 @@
+//! The options that only this broker has, prefix `odradek.`.
+
+use crate::values::Values;
+
+/// `odradek.durability`: what an acknowledgement promises.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Durability {
+    /// acks=all waits until the data has reached the device: it survives power loss.
+    Durable,
+    /// It waits until the write has completed: it survives the death of the process.
+    Written,
+}
+
+impl Durability {
+    /// As the option spells it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Durability::Durable => "durable",
+            Durability::Written => "written",
+        }
+    }
+}
+
+/// `odradek.controller.core`: where the controller runs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ControllerCore {
+    /// Dedicated where there are CPUs enough.
+    Auto,
+    /// On data core 0.
+    Shared,
+    /// On a core of its own.
+    Dedicated,
+}
+
+/// CPUs from which on the controller gets one of its own: with fewer, it would take more than a quarter of the machine.
+const DEDICATED_CONTROLLER_CPUS_MIN: usize = 4;
+
+/// The `odradek.*` options.
+#[derive(Clone, PartialEq, Debug)]
+pub struct OwnConfig {
+    /// `odradek.durability`.
+    pub durability: Durability,
+    /// `odradek.cores`; 0 means one per CPU. See [`OwnConfig::layout`].
+    pub cores: u16,
+    /// `odradek.controller.core`.
+    pub controller_core: ControllerCore,
+    /// `odradek.core.pinning`.
+    pub core_pinning: bool,
+    /// `odradek.request.memory.bytes`: all cores together.
+    pub request_memory_bytes: u64,
+    /// `odradek.tail.cache.bytes`: all cores together.
+    pub tail_cache_bytes: u64,
+    /// `odradek.journal.file.bytes`.
+    pub journal_file_bytes: u64,
+    /// `odradek.journal.files`: per core and log directory.
+    pub journal_files: u32,
+    /// `odradek.direct.append.bytes`: appends from this size on skip the journal.
+    pub direct_append_bytes: u32,
+    /// `odradek.direct.io`.
+    pub direct_io: bool,
+    /// `odradek.segment.preallocate.bytes`; 0 means none.
+    pub segment_preallocate_bytes: u64,
+    /// `odradek.ring.entries`.
+    pub ring_entries: u32,
+    /// `odradek.mailbox.messages`.
+    pub mailbox_messages: u32,
+    /// `odradek.log.level`.
+    pub log_level: String,
+    /// `odradek.metrics.listener`.
+    pub metrics_listener: Option<String>,
+}
+
+impl OwnConfig {
+    pub(crate) fn from_values(values: &Values) -> OwnConfig {
+        OwnConfig {
+            durability: match values.text("odradek.durability") {
+                "written" => Durability::Written,
+                _ => Durability::Durable,
+            },
+            cores: u16::try_from(values.count("odradek.cores")).unwrap_or(u16::MAX),
+            controller_core: match values.text("odradek.controller.core") {
+                "shared" => ControllerCore::Shared,
+                "dedicated" => ControllerCore::Dedicated,
+                _ => ControllerCore::Auto,
+            },
+            core_pinning: values.boolean("odradek.core.pinning"),
+            request_memory_bytes: values.limit("odradek.request.memory.bytes").unwrap_or(0),
+            tail_cache_bytes: values.limit("odradek.tail.cache.bytes").unwrap_or(0),
+            journal_file_bytes: u64::from(values.count("odradek.journal.file.bytes")),
+            journal_files: values.count("odradek.journal.files"),
+            direct_append_bytes: values.count("odradek.direct.append.bytes"),
+            direct_io: values.boolean("odradek.direct.io"),
+            segment_preallocate_bytes: u64::from(values.count("odradek.segment.preallocate.bytes")),
+            ring_entries: values.count("odradek.ring.entries"),
+            mailbox_messages: values.count("odradek.mailbox.messages"),
+            log_level: values.text("odradek.log.level").to_owned(),
+            metrics_listener: values.text_or_none("odradek.metrics.listener").map(str::to_owned),
+        }
+    }
+
+    /// Number of data cores and whether the controller has a core besides them, on a machine with `cpus` usable CPUs.
+    pub fn layout(&self, cpus: usize) -> (u16, bool) {
+        let dedicated = match self.controller_core {
+            ControllerCore::Shared => false,
+            ControllerCore::Dedicated => true,
+            ControllerCore::Auto => self.cores == 0 && cpus >= DEDICATED_CONTROLLER_CPUS_MIN,
+        };
+        let data = match self.cores {
+            0 => u16::try_from(cpus.saturating_sub(usize::from(dedicated)).max(1)).unwrap_or(u16::MAX),
+            cores => cores,
+        };
+        (data, dedicated)
+    }
+}

@@ -1,0 +1,153 @@
+//! Tests of the typed views as a whole.
+
+use super::*;
+
+/// The least a combined node needs.
+const MINIMAL: &str = "
+process.roles=broker,controller
+node.id=1
+controller.quorum.voters=1@localhost:9093
+listeners=PLAINTEXT://:9092,CONTROLLER://:9093
+controller.listener.names=CONTROLLER
+";
+
+fn config(more: &str) -> Result<BrokerConfig, Vec<ConfigError>> {
+    BrokerConfig::from_properties(Properties::parse(format!("{MINIMAL}{more}").as_bytes()).unwrap())
+}
+
+#[test]
+fn a_minimal_file_gives_the_defaults() {
+    let config = config("").unwrap();
+    assert_eq!(config.roles, Roles { broker: true, controller: true });
+    assert_eq!(config.broker_listeners().map(|l| l.to_string()).collect::<Vec<_>>(), ["PLAINTEXT://:9092"]);
+    assert_eq!(config.controller_listeners().map(|l| l.port).collect::<Vec<_>>(), [9093]);
+    assert_eq!(config.inter_broker_listener_name, "PLAINTEXT");
+    assert_eq!(config.log_dirs, [std::path::PathBuf::from("/tmp/kafka-logs")]);
+    assert_eq!(config.metadata_log_dir, config.log_dirs[0]);
+    assert_eq!(config.net.request_max_bytes, 104857600);
+    assert_eq!(config.own.durability, Durability::Durable);
+    assert_eq!(config.values.int("broker.id"), 1);
+    assert_eq!(config.metadata_log.retention_bytes, Some(104857600));
+}
+
+#[test]
+fn refusals_name_option_value_and_range() {
+    let cases = [
+        ("num.partitions=0", "Invalid value 0 for configuration num.partitions: Value must be at least 1"),
+        ("num.partitions=x", "Invalid value x for configuration num.partitions: Not a number of type INT"),
+        (
+            "auto.create.topics.enable=yes",
+            "Invalid value yes for configuration auto.create.topics.enable: Expected value to be either true or false",
+        ),
+        (
+            "compression.type=brotli",
+            "Invalid value brotli for configuration compression.type: String must be one of: uncompressed, zstd, lz4, \
+             snappy, gzip, producer",
+        ),
+        (
+            "log.cleanup.policy=delete,remove",
+            "Invalid value remove for configuration log.cleanup.policy: String must be one of: compact, delete",
+        ),
+        ("log.dirs=/a,,/b", "Configuration 'log.dirs' values must not be empty."),
+        (
+            "log.cleaner.io.buffer.load.factor=x",
+            "Invalid value x for configuration log.cleaner.io.buffer.load.factor: Not a number of type DOUBLE",
+        ),
+        (
+            "broker.id=2",
+            "`node.id` and `broker.id` must be set to the same value. `broker.id` is deprecated, please use `node.id` instead.",
+        ),
+        (
+            "odradek.durability=maybe",
+            "Invalid value maybe for configuration odradek.durability: String must be one of: durable, written",
+        ),
+        (
+            "listeners=PLAINTEXT://:9092,CONTROLLER://:9092",
+            "Error creating broker listeners from '[PLAINTEXT://:9092, CONTROLLER://:9092]': Each listener must have a \
+             different port, listeners: [PLAINTEXT://:9092, CONTROLLER://:9092]",
+        ),
+        (
+            "advertised.listeners=PLAINTEXT://0.0.0.0:9092",
+            "advertised.listeners cannot use the nonroutable meta-address 0.0.0.0. Use a routable IP address.",
+        ),
+        ("log.retention.ms=0", "log.retention.ms must be unlimited (-1) or, greater than or equal to 1"),
+    ];
+    for (line, want) in cases {
+        let errors = config(line).expect_err(line);
+        let texts: Vec<&str> = errors.iter().map(ConfigError::message).collect();
+        assert_eq!(texts, [want], "{line}");
+    }
+}
+
+#[test]
+fn all_errors_are_reported_at_once() {
+    let errors = config("num.partitions=0\nnum.io.threads=0").unwrap_err();
+    assert_eq!(errors.len(), 2);
+}
+
+#[test]
+fn required_options_are_asked_for() {
+    let errors = BrokerConfig::from_properties(Properties::new()).unwrap_err();
+    let texts: Vec<&str> = errors.iter().map(ConfigError::message).collect();
+    assert!(
+        texts.contains(&"Missing required configuration \"process.roles\" which has no default value."),
+        "{texts:?}"
+    );
+}
+
+#[test]
+fn a_topic_falls_back_through_the_units() {
+    let cases: [(&str, &str, Option<u64>); 6] = [
+        ("", "", Some(604_800_000)),
+        ("log.retention.hours=1", "", Some(3_600_000)),
+        ("log.retention.minutes=2\nlog.retention.hours=1", "", Some(120_000)),
+        ("log.retention.ms=5\nlog.retention.minutes=2", "", Some(5)),
+        ("log.retention.ms=5", "retention.ms=6", Some(6)),
+        ("log.retention.hours=-1", "", None),
+    ];
+    for (broker, topic, want) in cases {
+        let broker = config(broker).unwrap();
+        let topic = Properties::parse(topic.as_bytes()).unwrap();
+        assert_eq!(TopicConfig::resolve(&topic, &broker.values).unwrap().retention_ms, want);
+    }
+}
+
+#[test]
+fn dynamic_options_hide_other_units() {
+    let broker = config("log.retention.minutes=2").unwrap();
+    let default: Properties = [("log.retention.hours", "3")].into_iter().collect();
+    let own: Properties = [("log.retention.ms", "7")].into_iter().collect();
+    let none = Properties::new();
+    let with_default = broker.with_dynamic([&default, &none]).unwrap();
+    assert_eq!(TopicConfig::resolve(&none, &with_default.values).unwrap().retention_ms, Some(10_800_000));
+    let with_both = broker.with_dynamic([&default, &own]).unwrap();
+    assert_eq!(TopicConfig::resolve(&none, &with_both.values).unwrap().retention_ms, Some(7));
+}
+
+#[test]
+fn topic_defaults_are_kafkas() {
+    let broker = config("").unwrap();
+    let topic = TopicConfig::resolve(&Properties::new(), &broker.values).unwrap();
+    assert_eq!((topic.compact, topic.delete), (false, true));
+    assert_eq!(topic.compression, Compression::Producer);
+    assert_eq!(topic.max_message_bytes, 1048588);
+    assert_eq!(topic.segment_bytes, 1 << 30);
+    assert_eq!((topic.flush_messages, topic.flush_ms), (None, None));
+    assert_eq!(topic.local_retention_ms, topic.retention_ms);
+}
+
+#[test]
+fn cores_are_laid_out() {
+    let cases = [
+        ("", 1, (1, false)),
+        ("", 2, (2, false)),
+        ("", 4, (3, true)),
+        ("odradek.cores=4", 2, (4, false)),
+        ("odradek.controller.core=dedicated", 1, (1, true)),
+        ("odradek.cores=2\nodradek.controller.core=dedicated", 8, (2, true)),
+        ("odradek.controller.core=shared", 8, (8, false)),
+    ];
+    for (line, cpus, want) in cases {
+        assert_eq!(config(line).unwrap().own.layout(cpus), want, "{line} on {cpus}");
+    }
+}
