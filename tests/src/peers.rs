@@ -11,8 +11,8 @@ pub fn root() -> PathBuf {
 
 /// The folder of Apache Kafka's jars: `ODRADEK_KAFKA_LIBS`, or where `scripts/install-peers` puts them.
 pub fn kafka_libs() -> PathBuf {
-    let libs = std::env::var_os("ODRADEK_KAFKA_LIBS")
-        .map_or_else(|| root().join(".cache/kafka-4.4.0/libs"), PathBuf::from);
+    let libs =
+        std::env::var_os("ODRADEK_KAFKA_LIBS").map_or_else(|| root().join(".cache/kafka-4.4.0/libs"), PathBuf::from);
     assert!(libs.is_dir(), "{} is missing: run scripts/install-peers", libs.display());
     libs
 }

@@ -63,7 +63,10 @@ fn configs_of_topics_and_brokers_are_altered_and_described() {
     let cluster = ["--entity-type", "brokers", "--entity-default"];
     configs(&[&cluster[..], &["--alter", "--add-config", "log.retention.ms=7200000"]].concat()).run().ok();
     configs(&[&cluster[..], &["--describe"]].concat()).run().ok().says(&["log.retention.ms=7200000"]);
-    configs(&with(&["--describe", "--all"])).run().ok().says(&["retention.ms=7200000", "DYNAMIC_DEFAULT_BROKER_CONFIG"]);
+    configs(&with(&["--describe", "--all"]))
+        .run()
+        .ok()
+        .says(&["retention.ms=7200000", "DYNAMIC_DEFAULT_BROKER_CONFIG"]);
     let broker = ["--entity-type", "brokers", "--entity-name", "1"];
     configs(&[&broker[..], &["--describe", "--all"]].concat()).run().ok().says(&["log.dirs=", "STATIC_BROKER_CONFIG"]);
     configs(&[&broker[..], &["--alter", "--add-config", "log.dirs=/x"]].concat()).run().fails_with("log.dirs");
@@ -75,18 +78,45 @@ fn console_clients_carry_keys_values_and_headers() {
     let bootstrap = node.bootstrap();
     create(&node, "console", "1");
     let lines = "h:1,g:2\tk1\tfirst\nh:3\tk2\tsecond\n";
-    Tool::kafka("kafka-console-producer", &[
-        "--bootstrap-server", &bootstrap, "--topic", "console", "--reader-property", "parse.key=true",
-        "--reader-property", "parse.headers=true",
-    ])
+    Tool::kafka(
+        "kafka-console-producer",
+        &[
+            "--bootstrap-server",
+            &bootstrap,
+            "--topic",
+            "console",
+            "--reader-property",
+            "parse.key=true",
+            "--reader-property",
+            "parse.headers=true",
+        ],
+    )
     .input(lines)
     .run()
     .ok();
-    let read = Tool::kafka("kafka-console-consumer", &[
-        "--bootstrap-server", &bootstrap, "--topic", "console", "--partition", "0", "--offset", "earliest",
-        "--max-messages", "2", "--timeout-ms", "20000", "--formatter-property", "print.key=true",
-        "--formatter-property", "print.headers=true", "--formatter-property", "print.offset=true",
-    ])
+    let read = Tool::kafka(
+        "kafka-console-consumer",
+        &[
+            "--bootstrap-server",
+            &bootstrap,
+            "--topic",
+            "console",
+            "--partition",
+            "0",
+            "--offset",
+            "earliest",
+            "--max-messages",
+            "2",
+            "--timeout-ms",
+            "20000",
+            "--formatter-property",
+            "print.key=true",
+            "--formatter-property",
+            "print.headers=true",
+            "--formatter-property",
+            "print.offset=true",
+        ],
+    )
     .run()
     .ok();
     assert_eq!(read.text(), "Offset:0\th:1,g:2\tk1\tfirst\nOffset:1\th:3\tk2\tsecond\n");
@@ -124,7 +154,8 @@ fn perf_producer_with_every_codec_and_acks() {
     }
     let args = ["--bootstrap-server", &node.bootstrap(), "--topic", "perf", "--time", "-1"];
     let text = Tool::kafka("kafka-get-offsets", &args).run().ok().text();
-    let total: u64 = text.lines().map(|l| l.rsplit(':').next().expect("a field").parse::<u64>().expect("a number")).sum();
+    let total: u64 =
+        text.lines().map(|l| l.rsplit(':').next().expect("a field").parse::<u64>().expect("a number")).sum();
     assert_eq!(total, sent);
 }
 
@@ -155,8 +186,16 @@ fn cluster_tools_describe_the_node() {
 fn end_to_end_latency_runs() {
     let node = Node::start();
     let args = [
-        "--bootstrap-server", &node.bootstrap(), "--topic", "e2e", "--num-records", "200", "--producer-acks", "all",
-        "--record-size", "100",
+        "--bootstrap-server",
+        &node.bootstrap(),
+        "--topic",
+        "e2e",
+        "--num-records",
+        "200",
+        "--producer-acks",
+        "all",
+        "--record-size",
+        "100",
     ];
     let said = Tool::kafka("kafka-e2e-latency", &args).limit(Duration::from_secs(180)).run();
     assert!(said.text().contains("Avg latency:"), "no result: {} {}", said.text(), said.stderr);
