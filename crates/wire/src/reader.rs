@@ -1,0 +1,356 @@
+use std::borrow::Cow;
+
+use base::Uuid;
+use bytes::Bytes;
+
+use crate::codec::{Bin, ReadItem, Str};
+use crate::error::{DecodeError, DecodeErrorKind};
+use crate::segment::Records;
+
+/// Bytes of arrays that a message may make us allocate for each byte it has on the wire. Sound messages stay well below
+/// (a partition in a Produce request is 48 bytes for 14 or more received); an array of empty strings costs 24 for 1.
+pub const DECODED_BYTES_PER_WIRE_BYTE_MAX: usize = 16;
+
+/// Bytes of arrays that every message may make us allocate whatever its size, so that small ones of odd shapes pass.
+pub const DECODED_BYTES_FREE: usize = 16 * 1024;
+
+/// Bytes that an array reserves at once on the word of its count; beyond, it grows as items really arrive.
+const ARRAY_RESERVE_BYTES_MAX: usize = 16 * 1024;
+
+/// Longest string of the protocol, in bytes.
+const STRING_BYTES_MAX: usize = i16::MAX as usize;
+
+type Result<T> = std::result::Result<T, DecodeError>;
+
+/// Reads the values of a message from a frame, front to back. Text and bytes are borrowed from the frame; records are
+/// slices that share it. Nothing that the bytes claim is believed before it has been compared with what is there.
+#[derive(Debug)]
+pub struct Reader<'a> {
+    rest: &'a [u8],
+    /// What the reader was given, when it is a refcounted buffer that records can share.
+    frame: Option<&'a Bytes>,
+    /// Bytes that were there at the start.
+    total: usize,
+    /// Bytes of the frame behind the end of the tagged field that is being read.
+    hidden: usize,
+    /// Bytes of arrays that may still be allocated.
+    budget: usize,
+    flexible: bool,
+}
+
+impl<'a> Reader<'a> {
+    /// A reader of `frame`. Records share it.
+    pub fn new(frame: &'a Bytes) -> Reader<'a> {
+        Reader { frame: Some(frame), ..Reader::from_slice(frame) }
+    }
+
+    /// A reader of plain bytes, for messages without records; records are copied.
+    pub fn from_slice(bytes: &'a [u8]) -> Reader<'a> {
+        let budget = bytes.len().saturating_mul(DECODED_BYTES_PER_WIRE_BYTE_MAX).saturating_add(DECODED_BYTES_FREE);
+        Reader { rest: bytes, frame: None, total: bytes.len(), hidden: 0, budget, flexible: false }
+    }
+
+    /// Number of bytes not yet read.
+    pub fn remaining(&self) -> usize {
+        self.rest.len()
+    }
+
+    /// Number of bytes read.
+    pub fn position(&self) -> usize {
+        self.total - self.hidden - self.rest.len()
+    }
+
+    /// The bytes not yet read.
+    pub fn rest(&self) -> &'a [u8] {
+        self.rest
+    }
+
+    /// An error at the present position.
+    #[cold]
+    pub fn fail(&self, kind: DecodeErrorKind) -> DecodeError {
+        DecodeError { kind, position: u32::try_from(self.position()).unwrap_or(u32::MAX) }
+    }
+
+    /// An error if anything is left.
+    pub fn finish(&self) -> Result<()> {
+        if self.rest.is_empty() { Ok(()) } else { Err(self.fail(DecodeErrorKind::TrailingBytes)) }
+    }
+
+    pub(crate) fn set_flexible(&mut self, flexible: bool) {
+        self.flexible = flexible;
+    }
+
+    #[inline]
+    fn take(&mut self, length: usize) -> Result<&'a [u8]> {
+        match self.rest.split_at_checked(length) {
+            Some((head, rest)) => {
+                self.rest = rest;
+                Ok(head)
+            }
+            None => Err(self.fail(DecodeErrorKind::Truncated)),
+        }
+    }
+
+    #[inline]
+    fn fixed<const N: usize>(&mut self) -> Result<[u8; N]> {
+        match self.rest.split_first_chunk::<N>() {
+            Some((head, rest)) => {
+                self.rest = rest;
+                Ok(*head)
+            }
+            None => Err(self.fail(DecodeErrorKind::Truncated)),
+        }
+    }
+
+    /// One byte; anything but 0 is true.
+    pub fn bool(&mut self) -> Result<bool> {
+        Ok(self.fixed::<1>()? != [0])
+    }
+
+    /// `int8`.
+    pub fn i8(&mut self) -> Result<i8> {
+        Ok(i8::from_be_bytes(self.fixed()?))
+    }
+
+    /// `int16`.
+    pub fn i16(&mut self) -> Result<i16> {
+        Ok(i16::from_be_bytes(self.fixed()?))
+    }
+
+    /// `uint16`.
+    pub fn u16(&mut self) -> Result<u16> {
+        Ok(u16::from_be_bytes(self.fixed()?))
+    }
+
+    /// `int32`.
+    pub fn i32(&mut self) -> Result<i32> {
+        Ok(i32::from_be_bytes(self.fixed()?))
+    }
+
+    /// `uint32`.
+    pub fn u32(&mut self) -> Result<u32> {
+        Ok(u32::from_be_bytes(self.fixed()?))
+    }
+
+    /// `int64`.
+    pub fn i64(&mut self) -> Result<i64> {
+        Ok(i64::from_be_bytes(self.fixed()?))
+    }
+
+    /// `float64`.
+    pub fn f64(&mut self) -> Result<f64> {
+        Ok(f64::from_be_bytes(self.fixed()?))
+    }
+
+    /// `uuid`.
+    pub fn uuid(&mut self) -> Result<Uuid> {
+        Ok(Uuid::from_bytes(self.fixed()?))
+    }
+
+    /// An unsigned varint of at most 32 bits.
+    pub fn uvarint(&mut self) -> Result<u32> {
+        let mut value = 0u32;
+        for shift in [0, 7, 14, 21, 28] {
+            let [byte] = self.fixed()?;
+            if shift == 28 && byte > 0x0f {
+                break;
+            }
+            value |= u32::from(byte & 0x7f) << shift;
+            if byte < 0x80 {
+                return Ok(value);
+            }
+        }
+        Err(self.fail(DecodeErrorKind::BadVarint))
+    }
+
+    /// A length in the compact form: a varint that is one more than the length, 0 for null.
+    fn compact_length(&mut self) -> Result<Option<usize>> {
+        match self.uvarint()? {
+            0 => Ok(None),
+            more if more - 1 > i32::MAX as u32 => Err(self.fail(DecodeErrorKind::BadLength)),
+            more => Ok(Some(more as usize - 1)),
+        }
+    }
+
+    /// A length in the classic form: a signed number, -1 for null.
+    fn classic_length(&self, length: i32) -> Result<Option<usize>> {
+        match length {
+            -1 => Ok(None),
+            _ => usize::try_from(length).map(Some).map_err(|_| self.fail(DecodeErrorKind::BadLength)),
+        }
+    }
+
+    fn string_of(&mut self, length: Option<usize>) -> Result<Option<Str<'a>>> {
+        let Some(length) = length else { return Ok(None) };
+        if length > STRING_BYTES_MAX {
+            return Err(self.fail(DecodeErrorKind::BadLength));
+        }
+        let start = self.fail_position();
+        match std::str::from_utf8(self.take(length)?) {
+            Ok(text) => Ok(Some(Cow::Borrowed(text))),
+            Err(_) => Err(DecodeError { kind: DecodeErrorKind::InvalidUtf8, position: start }),
+        }
+    }
+
+    fn fail_position(&self) -> u32 {
+        u32::try_from(self.position()).unwrap_or(u32::MAX)
+    }
+
+    fn not_null<T>(&self, value: Option<T>) -> Result<T> {
+        value.ok_or_else(|| self.fail(DecodeErrorKind::NullNotAllowed))
+    }
+
+    /// `string` that may be null.
+    pub fn opt_string(&mut self) -> Result<Option<Str<'a>>> {
+        if !self.flexible {
+            return self.opt_string_classic();
+        }
+        let length = self.compact_length()?;
+        self.string_of(length)
+    }
+
+    /// `string` that may be null, in the classic form whatever the message's form.
+    pub fn opt_string_classic(&mut self) -> Result<Option<Str<'a>>> {
+        let length = self.i16()?;
+        let length = self.classic_length(length.into())?;
+        self.string_of(length)
+    }
+
+    /// `string`.
+    pub fn string(&mut self) -> Result<Str<'a>> {
+        let text = self.opt_string()?;
+        self.not_null(text)
+    }
+
+    /// The length in front of bytes, records and arrays.
+    fn length(&mut self) -> Result<Option<usize>> {
+        if self.flexible {
+            return self.compact_length();
+        }
+        let length = self.i32()?;
+        self.classic_length(length)
+    }
+
+    fn opt_slice(&mut self) -> Result<Option<&'a [u8]>> {
+        match self.length()? {
+            None => Ok(None),
+            Some(length) => self.take(length).map(Some),
+        }
+    }
+
+    /// `bytes` that may be null.
+    pub fn opt_bytes(&mut self) -> Result<Option<Bin<'a>>> {
+        Ok(self.opt_slice()?.map(Cow::Borrowed))
+    }
+
+    /// `bytes`.
+    pub fn bytes(&mut self) -> Result<Bin<'a>> {
+        let bytes = self.opt_bytes()?;
+        self.not_null(bytes)
+    }
+
+    /// `records` that may be null.
+    pub fn opt_records(&mut self) -> Result<Option<Records>> {
+        let frame = self.frame;
+        Ok(self.opt_slice()?.map(|slice| match frame {
+            Some(frame) => Records::Bytes(frame.slice_ref(slice)),
+            None => Records::Bytes(Bytes::copy_from_slice(slice)),
+        }))
+    }
+
+    /// `records`.
+    pub fn records(&mut self) -> Result<Records> {
+        let records = self.opt_records()?;
+        self.not_null(records)
+    }
+
+    /// A struct that may be null: a sign byte, then the struct unless the sign is negative.
+    pub fn opt_struct<T: ReadItem<'a>>(&mut self, v: i16) -> Result<Option<T>> {
+        if self.i8()? < 0 { Ok(None) } else { T::read(self, v).map(Some) }
+    }
+
+    /// An array that may be null.
+    pub fn opt_array<T: ReadItem<'a>>(&mut self, v: i16) -> Result<Option<Vec<T>>> {
+        let Some(count) = self.count(T::WIRE_MIN, size_of::<T>())? else { return Ok(None) };
+        let mut items = Vec::with_capacity(count.min(ARRAY_RESERVE_BYTES_MAX / size_of::<T>().max(1)));
+        for read in 0..count {
+            if read == items.capacity() {
+                items.reserve_exact(read.max(1).min(count - read));
+            }
+            items.push(T::read(self, v)?);
+        }
+        Ok(Some(items))
+    }
+
+    /// An array.
+    pub fn array<T: ReadItem<'a>>(&mut self, v: i16) -> Result<Vec<T>> {
+        let items = self.opt_array(v)?;
+        self.not_null(items)
+    }
+
+    /// The count in front of an array, checked against the bytes that so many items need and against the memory they
+    /// will take.
+    fn count(&mut self, wire_min: usize, item_size: usize) -> Result<Option<usize>> {
+        let Some(count) = self.length()? else { return Ok(None) };
+        if count > self.rest.len() / wire_min {
+            return Err(self.fail(DecodeErrorKind::Truncated));
+        }
+        match self.budget.checked_sub(count.saturating_mul(item_size)) {
+            Some(left) => self.budget = left,
+            None => return Err(self.fail(DecodeErrorKind::TooExpensive)),
+        }
+        Ok(Some(count))
+    }
+
+    /// The tagged section at the end of a struct, which only flexible versions have. `known` reads the value of a tag it
+    /// knows and says whether it did; other values are skipped.
+    pub fn tags(&mut self, known: &mut dyn FnMut(&mut Reader<'a>, u32) -> Result<bool>) -> Result<()> {
+        if !self.flexible {
+            return Ok(());
+        }
+        let count = self.uvarint()?;
+        let mut lowest_next = 0u64;
+        for _ in 0..count {
+            let tag = self.uvarint()?;
+            if u64::from(tag) < lowest_next {
+                return Err(self.fail(DecodeErrorKind::TagOrder));
+            }
+            lowest_next = u64::from(tag) + 1;
+            let size = self.uvarint()? as usize;
+            let Some((value, behind)) = self.rest.split_at_checked(size) else {
+                return Err(self.fail(DecodeErrorKind::Truncated));
+            };
+            self.rest = value;
+            self.hidden += behind.len();
+            let was_known = known(self, tag)?;
+            if was_known && !self.rest.is_empty() {
+                return Err(self.fail(DecodeErrorKind::TagSize));
+            }
+            self.rest = behind;
+            self.hidden -= behind.len();
+        }
+        Ok(())
+    }
+
+    /// The tagged section of a struct that knows no tags.
+    pub fn skip_tags(&mut self) -> Result<()> {
+        // Nearly every section is empty.
+        if self.flexible && self.rest.first() == Some(&0) {
+            self.rest = &self.rest[1..];
+            return Ok(());
+        }
+        self.tags(&mut |_, _| Ok(false))
+    }
+
+    /// The error for a tag that exists in other versions only.
+    #[cold]
+    pub fn tag_not_in_version(&self) -> DecodeError {
+        self.fail(DecodeErrorKind::TagNotInVersion)
+    }
+
+    /// The error for a record of an unknown type.
+    #[cold]
+    pub fn unknown_record_type(&self) -> DecodeError {
+        self.fail(DecodeErrorKind::UnknownRecordType)
+    }
+}
