@@ -1,5 +1,5 @@
 use crate::header::{crc_of, field};
-use crate::{BatchError, BatchHeader};
+use crate::{BatchError, BatchHeader, Codec, Decompressor, RecordIter};
 use bytes::Bytes;
 
 /// A whole batch: the decoded header and its bytes, a reference-counted slice.
@@ -37,9 +37,53 @@ impl Batch {
         Err(BatchError::Crc { stored: self.header.crc, computed })
     }
 
+    /// The records, checked one by one as the iterator gets to them: borrowed from the batch, or from `scratch` when the
+    /// batch is compressed, in which case they are decompressed now, to at most `limit` bytes.
+    ///
+    /// # Errors
+    /// [`BatchError::Codec`], [`BatchError::Compression`] or [`BatchError::TooLarge`].
+    pub fn records<'a>(&'a self, scratch: &'a mut Scratch, limit: usize) -> Result<RecordIter<'a>, BatchError> {
+        let codec = self.header.attributes.codec()?;
+        if codec == Codec::None {
+            return Ok(RecordIter::new(&self.header, self.payload()));
+        }
+        // A batch without records has no payload to decompress, whatever its codec bits say.
+        if self.header.record_count == 0 && self.payload().is_empty() {
+            return Ok(RecordIter::new(&self.header, &[]));
+        }
+        scratch.reset();
+        scratch.decompressor.decompress(codec, self.payload(), &mut scratch.buffer, limit)?;
+        Ok(RecordIter::new(&self.header, &scratch.buffer))
+    }
+
     /// What follows the header, compressed or not.
     pub fn payload(&self) -> &[u8] {
         &self.bytes[field::RECORDS..]
+    }
+}
+
+/// A decompressor and room for what it makes; keep one per core.
+#[derive(Debug, Default)]
+pub struct Scratch {
+    pub(crate) decompressor: Decompressor,
+    pub(crate) buffer: Vec<u8>,
+    pub(crate) window: Vec<u8>,
+}
+
+/// A scratch buffer above this size is given back at the next use.
+const SCRATCH_BYTES_KEPT: usize = 4 << 20;
+
+impl Scratch {
+    /// An empty one.
+    pub fn new() -> Scratch {
+        Scratch::default()
+    }
+
+    pub(crate) fn reset(&mut self) {
+        self.buffer.clear();
+        if self.buffer.capacity() > SCRATCH_BYTES_KEPT {
+            self.buffer = Vec::new();
+        }
     }
 }
 

@@ -1,3 +1,4 @@
+use crate::compress::compress;
 use crate::header::{crc_of, field};
 use crate::varint::{put_varint, put_varlong, size_of_varint, size_of_varlong};
 use crate::{Attributes, BatchHeader, BuildError, Codec, TimestampType};
@@ -162,12 +163,8 @@ impl BatchBuilder {
     /// # Errors
     /// [`BuildError`] when it is too large for the format or the compressor fails.
     pub fn build(&self) -> Result<Bytes, BuildError> {
-        if self.codec != Codec::None {
-            let reason = format!("no encoder for level {:?}", self.level);
-            return Err(BuildError::Compression { codec: self.codec.name(), reason });
-        }
         let mut out = vec![0u8; field::RECORDS];
-        out.extend_from_slice(&self.body);
+        compress(self.codec, self.level, &self.body, &mut out)?;
         let Ok(batch_length) = i32::try_from(out.len() - field::LOG_OVERHEAD) else {
             return Err(BuildError::TooLarge(out.len()));
         };
@@ -228,7 +225,7 @@ fn put_nullable(out: &mut Vec<u8>, bytes: Option<&[u8]>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Batch, BatchError, BatchIter, RecordIter, set_log_append_time, stamp};
+    use crate::{Batch, BatchError, BatchIter, RecordIter, Scratch, set_log_append_time, stamp};
 
     fn sample(base: Offset) -> Bytes {
         let mut b = BatchBuilder::new(base).producer(7, 3, i32::MAX);
@@ -253,6 +250,25 @@ mod tests {
         let headers: Vec<_> = records[0].headers.iter().map(|h| (h.key, h.value)).collect();
         assert_eq!(headers, [(&b"h"[..], Some(&b"x"[..])), (b"h", None)]);
         assert_eq!(records.iter().map(|r| r.size).sum::<usize>(), batch.payload().len());
+    }
+
+    #[test]
+    fn every_codec_reads_back_through_scratch() {
+        let mut scratch = Scratch::new();
+        for codec in Codec::ALL {
+            let mut b = BatchBuilder::new(5).compression(codec, None);
+            for i in 0..500i64 {
+                let value = format!("value {i}").into_bytes();
+                b.append(&RecordData { timestamp: i, key: None, value: Some(&value), headers: &[] });
+            }
+            let batch = Batch::parse(&b.build().unwrap()).unwrap();
+            batch.verify_crc().unwrap();
+            assert_eq!(batch.header.attributes.codec(), Ok(codec));
+            let records: Vec<_> = batch.records(&mut scratch, 1 << 20).unwrap().map(|r| r.unwrap()).collect();
+            assert_eq!(records.len(), 500);
+            assert!(records.iter().zip(0i64..).all(|(r, i)| r.offset == 5 + i && r.timestamp == i));
+            assert!(codec == Codec::None || batch.bytes.len() < b.size());
+        }
     }
 
     #[test]

@@ -43,6 +43,14 @@ pub enum BatchError {
         /// The caller's limit in bytes.
         limit: usize,
     },
+    /// A record is larger than a limit allows (`max.decompressed.message.bytes`).
+    #[error("a record of {size} bytes exceeds the limit of {limit}")]
+    RecordTooLarge {
+        /// Bytes of the record.
+        size: usize,
+        /// The limit.
+        limit: usize,
+    },
     /// The record count is negative.
     #[error("negative record count {0}")]
     Count(i32),

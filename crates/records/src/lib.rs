@@ -9,19 +9,26 @@
 
 mod batch;
 mod builder;
+mod compress;
+mod control;
 mod error;
 mod header;
+mod lookup;
 mod record;
+mod scan;
 mod validate;
 mod varint;
 
-pub use batch::{Batch, BatchIter};
+pub use batch::{Batch, BatchIter, Scratch};
 pub use builder::{BatchBuilder, RecordData};
+pub use compress::{DecompressStream, Decompressor, compress};
+pub use control::{ControlRecordType, EndTxnMarker, TxnMarker, control_batch};
 pub use error::{BatchError, BuildError};
 pub use header::{Attributes, BatchHeader, Codec, TimestampType, crc_of, field, set_log_append_time, stamp};
+pub use lookup::TimestampOffset;
 pub use record::{HeaderIter, Headers, Record, RecordHeader, RecordIter};
 pub use validate::{
-    AppendOrigin, DECOMPRESSED_BYTES_MAX, RecordError, RecordErrorKind, TargetCompression, ValidatedBatch,
-    ValidationConfig,
+    AppendOrigin, DECOMPRESSED_BYTES_MAX, RECORD_BYTES_MAX, RECORD_ERRORS_MAX, RecordError, RecordErrorKind,
+    TargetCompression, ValidatedBatch, ValidationConfig, Validator, check_produce, validate,
 };
 pub use varint::{put_varint, put_varlong, read_varint, read_varlong, size_of_varint, size_of_varlong};

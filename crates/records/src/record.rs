@@ -125,31 +125,81 @@ impl<'a> Iterator for RecordIter<'a> {
     }
 }
 
+/// The content of one record as it stands, deltas not yet added to the batch's bases.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RawRecord<'a> {
+    pub attributes: i8,
+    pub timestamp_delta: i64,
+    pub offset_delta: i32,
+    pub key: Option<&'a [u8]>,
+    pub value: Option<&'a [u8]>,
+    pub headers: Headers<'a>,
+    /// Everything after the offset delta: what stays when a record moves into another batch.
+    pub tail: &'a [u8],
+}
+
+impl<'a> RawRecord<'a> {
+    /// Decodes `body`, a record without its size field and nothing else.
+    #[inline]
+    pub fn parse(body: &'a [u8]) -> Result<RawRecord<'a>, BatchError> {
+        let mut reader = Reader { bytes: body };
+        let attributes = reader.take(1)?[0] as i8;
+        let timestamp_delta = reader.varlong()?;
+        let offset_delta = reader.varint()?;
+        let tail = reader.bytes;
+        let (key, value) = (reader.nullable()?, reader.nullable()?);
+        let headers = reader.headers()?;
+        if !reader.bytes.is_empty() {
+            return Err(BatchError::Record("its size exceeds its content"));
+        }
+        Ok(RawRecord { attributes, timestamp_delta, offset_delta, key, value, headers, tail })
+    }
+
+    /// The timestamp it has in `batch`.
+    #[inline]
+    pub fn timestamp(&self, batch: &BatchHeader) -> i64 {
+        match batch.attributes.timestamp_type() {
+            TimestampType::LogAppendTime => batch.max_timestamp,
+            TimestampType::CreateTime => batch.base_timestamp.wrapping_add(self.timestamp_delta),
+        }
+    }
+
+    /// The offset it has in `batch`.
+    #[inline]
+    pub fn offset(&self, batch: &BatchHeader) -> Offset {
+        batch.base_offset.wrapping_add(i64::from(self.offset_delta))
+    }
+}
+
 /// A cursor over bytes that all belong to records.
 #[derive(Clone, Debug)]
-struct Reader<'a> {
-    bytes: &'a [u8],
+pub(crate) struct Reader<'a> {
+    pub bytes: &'a [u8],
 }
 
 impl<'a> Reader<'a> {
+    #[inline]
     fn varint(&mut self) -> Result<i32, BatchError> {
         let (value, len) = read_varint(self.bytes).ok_or(BatchError::Record("a varint is cut off or too long"))?;
         self.bytes = &self.bytes[len..];
         Ok(value)
     }
 
+    #[inline]
     fn varlong(&mut self) -> Result<i64, BatchError> {
         let (value, len) = read_varlong(self.bytes).ok_or(BatchError::Record("a varlong is cut off or too long"))?;
         self.bytes = &self.bytes[len..];
         Ok(value)
     }
 
+    #[inline]
     fn take(&mut self, len: usize) -> Result<&'a [u8], BatchError> {
         let (head, tail) = self.bytes.split_at_checked(len).ok_or(BatchError::Record("a length exceeds the record"))?;
         self.bytes = tail;
         Ok(head)
     }
 
+    #[inline]
     fn nullable(&mut self) -> Result<Option<&'a [u8]>, BatchError> {
         match usize::try_from(self.varint()?) {
             Ok(len) => self.take(len).map(Some),
@@ -165,6 +215,7 @@ impl<'a> Reader<'a> {
         Ok(RecordHeader { key, value: self.nullable()? })
     }
 
+    #[inline]
     fn headers(&mut self) -> Result<Headers<'a>, BatchError> {
         let Ok(count) = usize::try_from(self.varint()?) else {
             return Err(BatchError::Record("negative number of headers"));
@@ -180,27 +231,29 @@ impl<'a> Reader<'a> {
         Ok(Headers { bytes: &start[..start.len() - self.bytes.len()], count })
     }
 
-    fn record(&mut self, batch: &BatchHeader) -> Result<Record<'a>, BatchError> {
-        let before = self.bytes.len();
+    /// The body of the next record, without its size field.
+    #[inline]
+    pub fn body(&mut self) -> Result<&'a [u8], BatchError> {
         let Ok(len) = usize::try_from(self.varint()?) else {
             return Err(BatchError::Record("negative size"));
         };
-        let mut body = Reader { bytes: self.take(len)? };
-        let size = before - self.bytes.len();
-        let attributes = body.take(1)?[0] as i8;
-        let delta = body.varlong()?;
-        let timestamp = match batch.attributes.timestamp_type() {
-            TimestampType::LogAppendTime => batch.max_timestamp,
-            TimestampType::CreateTime => batch.base_timestamp.wrapping_add(delta),
-        };
-        let offset_delta = body.varint()?;
-        let sequence = if batch.base_sequence < 0 { -1 } else { increment_sequence(batch.base_sequence, offset_delta) };
-        let (key, value) = (body.nullable()?, body.nullable()?);
-        let headers = body.headers()?;
-        if !body.bytes.is_empty() {
-            return Err(BatchError::Record("its size exceeds its content"));
-        }
-        let offset = batch.base_offset.wrapping_add(i64::from(offset_delta));
-        Ok(Record { offset, timestamp, sequence, attributes, size, key, value, headers })
+        self.take(len)
+    }
+
+    fn record(&mut self, batch: &BatchHeader) -> Result<Record<'a>, BatchError> {
+        let before = self.bytes.len();
+        let raw = RawRecord::parse(self.body()?)?;
+        let sequence =
+            if batch.base_sequence < 0 { -1 } else { increment_sequence(batch.base_sequence, raw.offset_delta) };
+        Ok(Record {
+            offset: raw.offset(batch),
+            timestamp: raw.timestamp(batch),
+            sequence,
+            attributes: raw.attributes,
+            size: before - self.bytes.len(),
+            key: raw.key,
+            value: raw.value,
+            headers: raw.headers,
+        })
     }
 }

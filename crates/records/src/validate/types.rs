@@ -46,6 +46,8 @@ pub struct ValidationConfig {
     pub timestamp_after_max_ms: i64,
     /// `max.message.bytes`: the limit of a batch in bytes as it is stored.
     pub batch_bytes_max: usize,
+    /// `max.decompressed.message.bytes`: how many bytes one record of a compressed batch may have.
+    pub record_bytes_max: usize,
     /// How many bytes the records of a batch may have once decompressed. Kafka has no such limit; without one, 1 MiB can
     /// keep a core busy for seconds.
     pub decompressed_bytes_max: usize,
@@ -53,9 +55,12 @@ pub struct ValidationConfig {
     pub origin: AppendOrigin,
 }
 
+/// Default of [`ValidationConfig::record_bytes_max`]: the longest array Java can make.
+pub const RECORD_BYTES_MAX: usize = 0x7fff_fff7;
+
 /// Default of [`ValidationConfig::decompressed_bytes_max`]: no record of a real producer comes near, as a consumer has to
 /// hold it in memory, and decompressing as much takes a fraction of a second.
-pub const DECOMPRESSED_BYTES_MAX: usize = 256 << 20;
+pub const DECOMPRESSED_BYTES_MAX: usize = 128 << 20;
 
 impl Default for ValidationConfig {
     /// Kafka's defaults, with a name that says so.
@@ -68,6 +73,7 @@ impl Default for ValidationConfig {
             timestamp_before_max_ms: i64::MAX,
             timestamp_after_max_ms: 3_600_000,
             batch_bytes_max: 1_048_588,
+            record_bytes_max: RECORD_BYTES_MAX,
             decompressed_bytes_max: DECOMPRESSED_BYTES_MAX,
             origin: AppendOrigin::Client,
         }
@@ -122,6 +128,10 @@ impl RecordErrorKind {
     }
 }
 
+/// How many records of a batch are named in an error. Kafka names all; a batch of a million records without keys would
+/// be answered with a hundred megabytes.
+pub const RECORD_ERRORS_MAX: usize = 1000;
+
 /// Why a batch is refused.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{message}")]
@@ -130,6 +140,7 @@ pub struct RecordError {
     pub kind: RecordErrorKind,
     /// The text for the client.
     pub message: String,
-    /// The offending records, by index in the batch, with a text for each (Produce v8, KIP-467).
+    /// The offending records, by index in the batch, with a text for each (Produce v8, KIP-467); the first
+    /// [`RECORD_ERRORS_MAX`] of them. Only when there are any does Kafka send [`RecordError::message`] to the client.
     pub record_errors: Vec<(i32, String)>,
 }
