@@ -8,8 +8,10 @@
 
 mod api;
 mod codec;
+pub mod control_record;
 mod error;
 mod error_code;
+mod error_text;
 pub mod header;
 mod reader;
 mod record_frame;
