@@ -67,6 +67,8 @@ pub struct MetadataDelta {
     pub(crate) acls: bool,
     pub(crate) scram: bool,
     pub(crate) delegation_tokens: bool,
+    /// The delta as it was before the open transaction.
+    before_transaction: Option<Box<MetadataDelta>>,
 }
 
 impl MetadataDelta {
@@ -85,7 +87,31 @@ impl MetadataDelta {
             acls: false,
             scram: false,
             delegation_tokens: false,
+            before_transaction: None,
         }
+    }
+
+    /// True between BeginTransaction and its end. The image is provisional then: it is neither published nor written as
+    /// a snapshot.
+    pub fn in_transaction(&self) -> bool {
+        self.before_transaction.is_some()
+    }
+
+    pub(crate) fn begin_transaction(&mut self) -> Result<(), String> {
+        if self.in_transaction() {
+            return Err("a transaction is already open".to_owned());
+        }
+        self.before_transaction = Some(Box::new(self.clone()));
+        Ok(())
+    }
+
+    pub(crate) fn end_transaction(&mut self) -> Result<(), String> {
+        self.before_transaction.take().map(|_| ()).ok_or_else(|| "no transaction is open".to_owned())
+    }
+
+    pub(crate) fn abort_transaction(&mut self) -> Result<(), String> {
+        *self = *self.before_transaction.take().ok_or_else(|| "no transaction is open".to_owned())?;
+        Ok(())
     }
 
     /// The image the delta starts from.

@@ -16,7 +16,9 @@ mod delta;
 pub mod directory_id;
 pub mod features;
 mod image;
+mod replay;
 mod security;
+mod snapshot;
 mod topics;
 
 pub use cluster::{BrokerRegistration, ClusterImage, ControllerRegistration, Endpoint, VersionRange};
@@ -24,8 +26,10 @@ pub use configs::{ConfigMap, ConfigResource, ConfigResourceType, ConfigsImage};
 pub use delta::{LocalReplica, LocalReplicaChanges, MetadataDelta, TopicChange, TopicChangeKind};
 pub use features::FeaturesImage;
 pub use image::{MetadataImage, ProducerIdsImage, Provenance};
+pub use replay::ReplayError;
 pub use security::{
     AccessControlEntry, AclsImage, ClientQuotasImage, DelegationToken, DelegationTokensImage, QuotaEntity,
     ScramCredential, ScramImage,
 };
+pub use snapshot::VersionedRecord;
 pub use topics::{LeaderRecoveryState, NO_LEADER, PartitionRegistration, TopicImage, TopicsImage};
