@@ -359,3 +359,7 @@ fn token_of(r: &DelegationTokenRecord<'_>) -> DelegationToken {
         expiration_timestamp: r.expiration_timestamp,
     }
 }
+
+#[cfg(test)]
+#[path = "replay_tests.rs"]
+mod tests;
