@@ -88,18 +88,65 @@ impl fmt::Display for ConfigResource {
 }
 
 /// Dynamic configuration of one resource: name to value.
-pub type ConfigMap = OrdMap<Arc<str>, Arc<str>>;
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Overrides(OrdMap<Arc<str>, Arc<str>>);
+
+impl Overrides {
+    /// One value.
+    pub fn get(&self, name: &str) -> Option<&Arc<str>> {
+        self.0.get(name)
+    }
+
+    /// All values in order of their names.
+    pub fn iter(&self) -> impl Iterator<Item = (&Arc<str>, &Arc<str>)> {
+        self.0.iter()
+    }
+
+    /// Number of values.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// True when nothing is set.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Sets a value, or removes it when `value` is `None`.
+    pub fn set(&mut self, name: &str, value: Option<&str>) {
+        match value {
+            Some(value) => {
+                self.0.insert(Arc::from(name), Arc::from(value));
+            }
+            None => {
+                self.0.remove(name);
+            }
+        }
+    }
+}
+
+impl config::ConfigMap for Overrides {
+    fn get(&self, name: &str) -> Option<&str> {
+        self.0.get(name).map(|value| &**value)
+    }
+
+    fn for_each<'a>(&'a self, visit: &mut dyn FnMut(&'a str, &'a str)) {
+        self.0.iter().for_each(|(name, value)| visit(name, value));
+    }
+}
 
 /// Dynamic configuration of everything.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct ConfigsImage {
-    by_resource: OrdMap<ConfigResource, ConfigMap>,
+    by_resource: OrdMap<ConfigResource, Overrides>,
+    /// What a resource without overrides has.
+    none: Overrides,
 }
 
 impl ConfigsImage {
-    /// The overrides of one resource; `None` when it has none.
-    pub fn get(&self, resource: &ConfigResource) -> Option<&ConfigMap> {
-        self.by_resource.get(resource)
+    /// The overrides of one resource; none set when it has none.
+    pub fn overrides(&self, resource: &ConfigResource) -> &Overrides {
+        self.by_resource.get(resource).unwrap_or(&self.none)
     }
 
     /// One value of one resource.
@@ -107,8 +154,13 @@ impl ConfigsImage {
         self.by_resource.get(resource)?.get(name)
     }
 
+    /// True when the resource has overrides.
+    pub fn contains(&self, resource: &ConfigResource) -> bool {
+        self.by_resource.contains_key(resource)
+    }
+
     /// All resources that have overrides, ordered by kind and name.
-    pub fn iter(&self) -> impl Iterator<Item = (&ConfigResource, &ConfigMap)> {
+    pub fn iter(&self) -> impl Iterator<Item = (&ConfigResource, &Overrides)> {
         self.by_resource.iter()
     }
 
@@ -123,14 +175,7 @@ impl ConfigsImage {
 
     pub(crate) fn set(&mut self, resource: ConfigResource, name: &str, value: Option<&str>) {
         let mut map = self.by_resource.get(&resource).cloned().unwrap_or_default();
-        match value {
-            Some(value) => {
-                map.insert(Arc::from(name), Arc::from(value));
-            }
-            None => {
-                map.remove(name);
-            }
-        }
+        map.set(name, value);
         if map.is_empty() {
             self.by_resource.remove(&resource);
         } else {

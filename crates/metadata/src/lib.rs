@@ -22,7 +22,7 @@ mod snapshot;
 mod topics;
 
 pub use cluster::{BrokerRegistration, ClusterImage, ControllerRegistration, Endpoint, VersionRange};
-pub use configs::{ConfigMap, ConfigResource, ConfigResourceType, ConfigsImage};
+pub use configs::{ConfigResource, ConfigResourceType, ConfigsImage, Overrides};
 pub use delta::{LocalReplica, LocalReplicaChanges, MetadataDelta, TopicChange, TopicChangeKind};
 pub use features::FeaturesImage;
 pub use image::{MetadataImage, ProducerIdsImage, Provenance};

@@ -318,7 +318,7 @@ fn check_delta(delta: &MetadataDelta, seed: u64) {
         assert!(same || delta.brokers().contains(&broker.id), "seed {seed}: broker {}", broker.id);
     }
     for (resource, _) in base.configs.iter().chain(image.configs.iter()) {
-        let same = base.configs.get(resource) == image.configs.get(resource);
+        let same = base.configs.overrides(resource) == image.configs.overrides(resource);
         assert!(same || delta.configs().contains(resource), "seed {seed}: {resource}");
     }
     assert!(base.features == image.features || delta.features_changed());
