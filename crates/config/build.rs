@@ -66,16 +66,17 @@ fn row(cells: &[&str], place: &str) -> String {
     };
     let flags = list(flags);
     for flag in &flags {
-        assert!(["internal", "dynamic-only"].contains(flag), "{place}: unknown flag {flag:?}");
+        assert!(["internal", "dynamic-only", "listener-prefix"].contains(flag), "{place}: unknown flag {flag:?}");
     }
     let state = variant(&[("-", "false"), ("active", "true")], state, "state");
     format!(
         "    OptionDef {{ name: {name:?}, kind: {kind}, default: {default}, valid: {}, importance: {importance}, \
-         update: {update}, synonyms: &[{}], internal: {}, dynamic_only: {}, active: {state}, doc: {:?} }},\n",
+         update: {update}, synonyms: &[{}], internal: {}, dynamic_only: {}, listener_prefix: {}, active: {state}, doc: {:?} }},\n",
         valid_of(valid, place),
         synonyms_of(synonyms, place),
         flags.contains(&"internal"),
         flags.contains(&"dynamic-only"),
+        flags.contains(&"listener-prefix"),
         if doc == "-" { "" } else { doc },
     )
 }

@@ -44,7 +44,8 @@ public class ExtractConfigs {
         for (ConfigDef.ConfigKey key : known.values()) {
             List<String> synonyms = DynamicBrokerConfig.brokerConfigSynonyms(key.name, false);
             String text = synonyms.equals(List.of(key.name)) ? "-" : String.join(",", synonyms);
-            rows.add(new Row(key, modes.getOrDefault(key.name, "read-only"), text, flags(key, null)));
+            String more = DynamicBrokerConfig.DYNAMIC_SECURITY_CONFIGS.contains(key.name) ? "listener-prefix" : null;
+            rows.add(new Row(key, modes.getOrDefault(key.name, "read-only"), text, flags(key, more)));
         }
         // Options that exist only as dynamic ones: replication throttles.
         ConfigDef dynamic = (ConfigDef) only(DynamicConfig.Broker.class, ConfigDef.class);

@@ -8,10 +8,15 @@
 //! It does not know of files (text is handed to [`Properties::parse`]), the wire protocol (error kinds are mapped to
 //! error codes by the caller), the metadata log (dynamic configs come in as maps) or what an option does.
 
+mod alter;
 mod broker;
 mod broker_checks;
+mod client_metrics;
+mod describe;
 mod error;
+mod group;
 mod java;
+mod layered;
 mod listener;
 mod own;
 mod properties;
@@ -24,8 +29,14 @@ mod values;
 #[cfg(test)]
 mod tests;
 
+pub use alter::{
+    AlterOp, Change, ResourceKind, VALUE_UNITS_MAX, Written, applied, check_request, incremental, replacement,
+};
 pub use broker::{BrokerConfig, FetchConfig, LogManagerConfig, MetadataLogConfig, NetConfig, TopicDefaults};
+pub use describe::{ConfigEntry, ConfigSource, ConfigSynonym, Wanted, describe_client_metrics, describe_loggers};
 pub use error::{ConfigError, ErrorKind};
+pub use group::GroupValues;
+pub use layered::LayeredConfig;
 pub use listener::{Listener, SecurityProtocol};
 pub use own::{ControllerCore, Durability, OwnConfig};
 pub use properties::{Properties, PropertiesError};

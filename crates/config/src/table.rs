@@ -186,6 +186,8 @@ pub struct OptionDef {
     pub internal: bool,
     /// Exists only as a dynamic option and cannot stand in a properties file.
     pub dynamic_only: bool,
+    /// While running it can be changed only for one listener, as `listener.name.<listener>.<option>`.
+    pub listener_prefix: bool,
     /// Whether this broker acts on it; the others are accepted and named once at start.
     pub active: bool,
     /// Own documentation; empty where [`OptionDef::documentation`] derives one.
@@ -196,6 +198,15 @@ impl OptionDef {
     /// Whether the value is a secret.
     pub fn sensitive(&self) -> bool {
         self.kind == Kind::Password
+    }
+
+    /// The option in one or two sentences: what it does, or that it does nothing here yet.
+    pub fn documentation(&self) -> String {
+        if !self.doc.is_empty() {
+            return self.doc.to_owned();
+        }
+        let words = self.name.replace(['.', '_'], " ");
+        format!("Kafka's setting for \"{words}\". It is accepted and shown, and this broker does not act on it.")
     }
 
     /// The default as text; `None` when unset or required.

@@ -1,7 +1,7 @@
 //! The typed view of one topic's configuration, resolved through all layers.
 
 use crate::error::ConfigError;
-use crate::table::{OptionDef, TOPIC, Unit};
+use crate::table::{OptionDef, TOPIC, Unit, find};
 use crate::value::Value;
 use crate::values::{ConfigMap, Values};
 
@@ -155,6 +155,9 @@ pub(crate) fn inherited(def: &'static OptionDef, broker: &Values) -> Result<Opti
     for synonym in def.synonyms {
         let Some(value) = broker.get(synonym.name) else { continue };
         let factor = match synonym.unit {
+            Unit::Same if def.name == "retention.ms" => {
+                return Ok(Some(Value::Long(broker.long(synonym.name).max(-1))));
+            }
             Unit::Same => return Ok(Some(value.clone())),
             Unit::Minutes => 60_000,
             Unit::Hours => 3_600_000,
@@ -240,4 +243,108 @@ fn compression(values: &TopicValues) -> Compression {
         "zstd" => Compression::Zstd(level("compression.zstd.level")),
         _ => Compression::Producer,
     }
+}
+
+/// Judges the options `after` a topic would have, together with what the broker gives it. `before` are those it has;
+/// `tiered` says whether the cluster has remote storage.
+pub(crate) fn validate(
+    before: &dyn ConfigMap,
+    after: &dyn ConfigMap,
+    broker: &Values,
+    tiered: bool,
+) -> Result<(), ConfigError> {
+    let mut unknown = None;
+    after.for_each(&mut |name, _| {
+        if unknown.is_none() && find(&TOPIC, name).is_none() {
+            unknown = Some(ConfigError::about(name, format!("Unknown topic config name: {name}")));
+        }
+    });
+    if let Some(error) = unknown {
+        return Err(error);
+    }
+    let values = TopicValues::resolve(after, broker)?;
+    check_lags(values.long("min.compaction.lag.ms"), values.long("max.compaction.lag.ms"))?;
+    if values.boolean("remote.storage.enable") {
+        return validate_tiered(&values, tiered);
+    }
+    let was_tiered = before.get("remote.storage.enable").is_some_and(|text| text.trim().eq_ignore_ascii_case("true"));
+    if was_tiered && !values.boolean("remote.log.delete.on.disable") {
+        return Err(ConfigError::about(
+            "remote.storage.enable",
+            "It is invalid to disable remote storage without deleting remote data. If you want to keep the remote data and \
+             turn to read only, please set `remote.storage.enable=true,remote.log.copy.disable=true`. If you want to \
+             disable remote storage and delete all remote data, please set \
+             `remote.storage.enable=false,remote.log.delete.on.disable=true`.",
+        ));
+    }
+    Ok(())
+}
+
+/// Judges what a broker's options would give topics.
+pub(crate) fn validate_broker(broker: &Values) -> Result<(), ConfigError> {
+    check_lags(broker.long("log.cleaner.min.compaction.lag.ms"), broker.long("log.cleaner.max.compaction.lag.ms"))
+}
+
+fn check_lags(min: i64, max: i64) -> Result<(), ConfigError> {
+    if min <= max {
+        return Ok(());
+    }
+    Err(ConfigError::about(
+        "min.compaction.lag.ms",
+        format!("conflict topic config setting min.compaction.lag.ms ({min}) > max.compaction.lag.ms ({max})"),
+    ))
+}
+
+fn validate_tiered(values: &TopicValues, tiered: bool) -> Result<(), ConfigError> {
+    if !tiered {
+        return Err(ConfigError::about(
+            "remote.storage.enable",
+            "Tiered Storage functionality is disabled in the broker. Topic cannot be configured with remote log storage.",
+        ));
+    }
+    let policies = values.list("cleanup.policy");
+    if !policies.is_empty() && policies != ["delete"] {
+        return Err(ConfigError::about(
+            "cleanup.policy",
+            "Remote log storage only supports topics with cleanup.policy=delete or cleanup.policy being an empty list.",
+        ));
+    }
+    for (local, whole) in [("local.retention.bytes", "retention.bytes"), ("local.retention.ms", "retention.ms")] {
+        let (local_value, whole_value) = (values.long(local), values.long(whole));
+        if whole_value <= -1 || local_value == -2 {
+            continue;
+        }
+        let why = if local_value == -1 {
+            format!("Value must not be -1 as {whole} value is set as {whole_value}.")
+        } else if local_value > whole_value {
+            format!("Value must not be more than {whole} property value: {whole_value}")
+        } else {
+            continue;
+        };
+        return Err(ConfigError::invalid(local, local_value, why));
+    }
+    for (lag, local, whole) in [
+        ("remote.copy.lag.bytes", "local.retention.bytes", "retention.bytes"),
+        ("remote.copy.lag.ms", "local.retention.ms", "retention.ms"),
+    ] {
+        let effective = if values.long(local) == -2 { values.long(whole) } else { values.long(local) };
+        let lag_value = values.long(lag);
+        if lag_value > 0 && effective >= 0 && lag_value > effective {
+            let why = format!("Value must not exceed {local} (effective value: {effective})");
+            return Err(ConfigError::invalid(lag, lag_value, why));
+        }
+    }
+    let copy_disabled = values.boolean("remote.log.copy.disable");
+    for (local, whole) in [("local.retention.bytes", "retention.bytes"), ("local.retention.ms", "retention.ms")] {
+        if copy_disabled && values.long(local) != -2 && values.long(local) != values.long(whole) {
+            return Err(ConfigError::about(
+                local,
+                format!(
+                    "When `remote.log.copy.disable` is set to true, the `{local}` and `{whole}` must be set to the \
+                     identical value because there will be no more logs copied to the remote storage."
+                ),
+            ));
+        }
+    }
+    Ok(())
 }

@@ -209,14 +209,12 @@ fn gzip_level(name: &str, value: Option<&Value>) -> Result<(), ConfigError> {
     }
 }
 
-/// `*` alone, or `partition:broker` elements.
+/// `*` alone, or `partition:broker` elements; empty elements are overlooked.
 fn throttled_replicas(name: &str, elements: &[String]) -> Result<(), ConfigError> {
-    let is_pair = |element: &String| {
-        let digits = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
-        element.split_once(':').is_some_and(|(partition, broker)| digits(partition) && digits(broker))
-    };
-    let empty = elements.is_empty() || elements == [""];
-    if empty || elements == ["*"] || elements.iter().all(is_pair) {
+    let digits = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    let is_pair = |element: &str| element.split_once(':').is_some_and(|(left, right)| digits(left) && digits(right));
+    let trimmed: Vec<&str> = elements.iter().map(|element| crate::java::trim(element)).collect();
+    if trimmed.concat() == "*" || trimmed.iter().all(|element| element.is_empty() || is_pair(element)) {
         return Ok(());
     }
     let shown = format!("[{}]", elements.join(", "));
@@ -237,8 +235,10 @@ fn share_offset_reset(name: &str, value: &Value) -> Result<(), ConfigError> {
     if accepted {
         return Ok(());
     }
-    let why = "Invalid value for share.auto.offset.reset. The value must be either 'earliest', 'latest' or of the \
-               format 'by_duration:<PnDTnHnMn.nS>'.";
+    let why = format!(
+        "Invalid value `{text}` for configuration {name}. The value must be either 'earliest', 'latest' or of the format \
+         'by_duration:<PnDTnHnMn.nS>'."
+    );
     Err(ConfigError::invalid(name, text, why))
 }
 
