@@ -1,0 +1,174 @@
+//! System calls that never wait and so need no ring: sockets' set-up, file sizes, limits.
+#![allow(unsafe_code)]
+
+use std::io;
+use std::mem::{MaybeUninit, size_of};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
+
+use crate::op::AddrHeld;
+
+fn check(result: i32) -> io::Result<i32> {
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
+}
+
+/// Closes a descriptor that the caller owns.
+pub(crate) fn close(raw: i32) {
+    // SAFETY: the caller owns the descriptor and forgets it. The result is of no use: Linux frees the number even when
+    // close reports an error, and durability is what fsync reports.
+    let _ = unsafe { libc::close(raw) };
+}
+
+/// Random bits for seeding.
+pub(crate) fn random_seed() -> u64 {
+    let mut bytes = [0u8; 8];
+    // SAFETY: the buffer is 8 bytes long.
+    let got = unsafe { libc::getrandom(bytes.as_mut_ptr().cast(), bytes.len(), 0) };
+    assert_eq!(got, 8, "getrandom gives small requests in full: {}", io::Error::last_os_error());
+    u64::from_ne_bytes(bytes)
+}
+
+fn set_option<T>(fd: i32, level: i32, name: i32, value: &T) -> io::Result<()> {
+    // SAFETY: the pointer and the length describe `value`.
+    check(unsafe { libc::setsockopt(fd, level, name, (&raw const *value).cast(), size_of::<T>() as libc::socklen_t) })
+        .map(drop)
+}
+
+/// Sets an integer socket option.
+pub(crate) fn set_int_option(fd: i32, level: i32, name: i32, value: i32) -> io::Result<()> {
+    set_option(fd, level, name, &value)
+}
+
+/// A TCP socket for the family of `address`. The ring does the waiting, so that the socket itself stays blocking.
+pub(crate) fn tcp_socket(address: &SocketAddr) -> io::Result<i32> {
+    let family = if address.is_ipv4() { libc::AF_INET } else { libc::AF_INET6 };
+    // SAFETY: no pointers.
+    check(unsafe { libc::socket(family, libc::SOCK_STREAM | libc::SOCK_CLOEXEC, 0) })
+}
+
+/// Binds and listens.
+pub(crate) fn listen(fd: i32, address: SocketAddr, reuse_port: bool, backlog: i32) -> io::Result<()> {
+    set_int_option(fd, libc::SOL_SOCKET, libc::SO_REUSEADDR, 1)?;
+    if reuse_port {
+        set_int_option(fd, libc::SOL_SOCKET, libc::SO_REUSEPORT, 1)?;
+    }
+    let held = address_to_kernel(address);
+    // SAFETY: the storage holds a valid address of `held.len` bytes.
+    check(unsafe { libc::bind(fd, held.storage.as_ptr().cast(), held.len) })?;
+    // SAFETY: no pointers.
+    check(unsafe { libc::listen(fd, backlog) }).map(drop)
+}
+
+/// Room for an address the kernel writes.
+pub(crate) fn empty_address() -> Box<AddrHeld> {
+    let len = size_of::<libc::sockaddr_storage>() as libc::socklen_t;
+    Box::new(AddrHeld { storage: MaybeUninit::zeroed(), len, address: None })
+}
+
+/// An address in the kernel's form.
+pub(crate) fn address_to_kernel(address: SocketAddr) -> Box<AddrHeld> {
+    let mut held = empty_address();
+    held.address = Some(address);
+    match address {
+        SocketAddr::V4(v4) => {
+            let raw = libc::sockaddr_in {
+                sin_family: libc::AF_INET as libc::sa_family_t,
+                sin_port: v4.port().to_be(),
+                sin_addr: libc::in_addr { s_addr: u32::from_ne_bytes(v4.ip().octets()) },
+                sin_zero: [0; 8],
+            };
+            // SAFETY: sockaddr_storage is at least as large and as aligned as every address type.
+            unsafe { held.storage.as_mut_ptr().cast::<libc::sockaddr_in>().write(raw) };
+            held.len = size_of::<libc::sockaddr_in>() as libc::socklen_t;
+        }
+        SocketAddr::V6(v6) => {
+            let raw = libc::sockaddr_in6 {
+                sin6_family: libc::AF_INET6 as libc::sa_family_t,
+                sin6_port: v6.port().to_be(),
+                sin6_flowinfo: v6.flowinfo(),
+                sin6_addr: libc::in6_addr { s6_addr: v6.ip().octets() },
+                sin6_scope_id: v6.scope_id(),
+            };
+            // SAFETY: as above.
+            unsafe { held.storage.as_mut_ptr().cast::<libc::sockaddr_in6>().write(raw) };
+            held.len = size_of::<libc::sockaddr_in6>() as libc::socklen_t;
+        }
+    }
+    held
+}
+
+/// The address the kernel wrote, if it is an IP address.
+pub(crate) fn address_from_kernel(held: &AddrHeld) -> Option<SocketAddr> {
+    // SAFETY: the storage was zeroed when made, so that every byte is initialized and any bits are valid integers.
+    let storage = unsafe { held.storage.assume_init_ref() };
+    match i32::from(storage.ss_family) {
+        libc::AF_INET => {
+            // SAFETY: the family says what the storage holds.
+            let raw = unsafe { &*held.storage.as_ptr().cast::<libc::sockaddr_in>() };
+            let ip = Ipv4Addr::from(raw.sin_addr.s_addr.to_ne_bytes());
+            Some(SocketAddr::V4(SocketAddrV4::new(ip, u16::from_be(raw.sin_port))))
+        }
+        libc::AF_INET6 => {
+            // SAFETY: as above.
+            let raw = unsafe { &*held.storage.as_ptr().cast::<libc::sockaddr_in6>() };
+            let ip = Ipv6Addr::from(raw.sin6_addr.s6_addr);
+            let port = u16::from_be(raw.sin6_port);
+            Some(SocketAddr::V6(SocketAddrV6::new(ip, port, raw.sin6_flowinfo, raw.sin6_scope_id)))
+        }
+        _ => None,
+    }
+}
+
+/// `getsockname` or `getpeername`.
+pub(crate) fn socket_address(fd: i32, peer: bool) -> io::Result<SocketAddr> {
+    let mut held = empty_address();
+    let (storage, len) = (held.storage.as_mut_ptr().cast(), &raw mut held.len);
+    // SAFETY: the storage has room for `len` bytes.
+    check(unsafe { if peer { libc::getpeername(fd, storage, len) } else { libc::getsockname(fd, storage, len) } })?;
+    address_from_kernel(&held).ok_or_else(|| io::Error::from_raw_os_error(libc::EAFNOSUPPORT))
+}
+
+/// Shuts one or both directions down.
+pub(crate) fn shutdown(fd: i32, how: i32) -> io::Result<()> {
+    // SAFETY: no pointers.
+    check(unsafe { libc::shutdown(fd, how) }).map(drop)
+}
+
+/// Size of an open file in bytes.
+pub(crate) fn file_size(fd: i32) -> io::Result<u64> {
+    let mut stat = MaybeUninit::<libc::stat>::uninit();
+    // SAFETY: the pointer has room for the answer.
+    check(unsafe { libc::fstat(fd, stat.as_mut_ptr()) })?;
+    // SAFETY: a successful call filled it.
+    Ok(unsafe { stat.assume_init() }.st_size as u64)
+}
+
+/// Both ends (read, write) of a new pipe that holds up to `bytes`, or what the system allows.
+pub(crate) fn pipe(bytes: i32) -> io::Result<(i32, i32, usize)> {
+    let mut ends = [0i32; 2];
+    // SAFETY: the array has room for two descriptors.
+    check(unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) })?;
+    // SAFETY: no pointers. The limit for other users is pipe-max-size; on refusal the default size stays.
+    let size = unsafe {
+        let _ = libc::fcntl(ends[1], libc::F_SETPIPE_SZ, bytes);
+        libc::fcntl(ends[1], libc::F_GETPIPE_SZ)
+    };
+    Ok((ends[0], ends[1], usize::try_from(size).unwrap_or(ALWAYS_HELD)))
+}
+
+/// What a pipe holds at least.
+const ALWAYS_HELD: usize = 4096;
+
+/// An exclusive lock on an open file, without waiting. False when another open file holds it.
+pub(crate) fn try_flock(fd: i32) -> io::Result<bool> {
+    // SAFETY: no pointers.
+    match check(unsafe { libc::flock(fd, libc::LOCK_EX | libc::LOCK_NB) }) {
+        Ok(_) => Ok(true),
+        Err(e) if e.kind() == io::ErrorKind::WouldBlock => Ok(false),
+        Err(e) => Err(e),
+    }
+}
+
+/// Nobody may send to a ring that is about to be closed.
+pub(crate) fn forget_ring(shared: &crate::shared::CoreShared) {
+    shared.ring_fd.store(-1, std::sync::atomic::Ordering::Release);
+}
