@@ -14,6 +14,7 @@
 //! validation, requests, or metadata; it appends what it is told where it is told.
 
 mod error;
+pub mod format;
 mod log;
 mod types;
 
