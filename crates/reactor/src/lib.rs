@@ -12,6 +12,7 @@
 //!
 //! This crate does not know of Kafka, of requests, of partitions, or of what is written to files and sockets.
 
+mod append_buf;
 mod buf;
 mod combine;
 mod counters;
@@ -30,6 +31,7 @@ mod timer;
 mod unblock;
 mod uring;
 
+pub use crate::append_buf::AppendBuf;
 pub use crate::buf::{ALIGNMENT, AlignedBuf, IoBuf, IoBufMut};
 pub use crate::combine::{Either, join_all, race};
 pub use crate::counters::Counters;

@@ -143,7 +143,7 @@ impl SparseIndex {
 
 fn parse_offsets(bytes: &[u8], size: u64) -> Result<Vec<OffsetEntry>, FormatError> {
     let what = "offset index";
-    if bytes.len() % OFFSET_ENTRY_BYTES != 0 {
+    if !bytes.len().is_multiple_of(OFFSET_ENTRY_BYTES) {
         return Err(FormatError::new(what, format!("{} bytes are no whole entries", bytes.len())));
     }
     let mut entries: Vec<OffsetEntry> = Vec::with_capacity(bytes.len() / OFFSET_ENTRY_BYTES);
@@ -163,7 +163,7 @@ fn parse_offsets(bytes: &[u8], size: u64) -> Result<Vec<OffsetEntry>, FormatErro
 
 fn parse_times(bytes: &[u8]) -> Result<Vec<TimeEntry>, FormatError> {
     let what = "time index";
-    if bytes.len() % TIME_ENTRY_BYTES != 0 {
+    if !bytes.len().is_multiple_of(TIME_ENTRY_BYTES) {
         return Err(FormatError::new(what, format!("{} bytes are no whole entries", bytes.len())));
     }
     let mut entries: Vec<TimeEntry> = Vec::with_capacity(bytes.len() / TIME_ENTRY_BYTES);
@@ -199,7 +199,7 @@ pub fn write_txns(entries: &[AbortedTxn]) -> Vec<u8> {
 /// A length that is no multiple of the entry's, another version, or offsets out of order or before the segment.
 pub fn parse_txns(bytes: &[u8], base: Offset) -> Result<Vec<AbortedTxn>, FormatError> {
     let what = "transaction index";
-    if bytes.len() % TXN_ENTRY_BYTES != 0 {
+    if !bytes.len().is_multiple_of(TXN_ENTRY_BYTES) {
         return Err(FormatError::new(what, format!("{} bytes are no whole entries", bytes.len())));
     }
     let mut entries: Vec<AbortedTxn> = Vec::with_capacity(bytes.len() / TXN_ENTRY_BYTES);
