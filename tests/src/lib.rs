@@ -3,10 +3,12 @@
 //! Everything here works on Apache Kafka as well ([`Node::kafka`]), so that a test's expectations can be checked against
 //! the original: `ODRADEK_TEST_PEER=kafka` runs the whole suite on it.
 
+pub mod client;
 pub mod node;
 pub mod peers;
 pub mod raw;
 pub mod tool;
 
+pub use client::{Client, FetchLimits};
 pub use node::{Node, NodeConfig, Peer};
 pub use tool::{Output, Tool};
