@@ -1,6 +1,5 @@
 use base::{BrokerId, LeaderEpoch, Now, Offset};
 
-use crate::aborted::{AbortedTxn, AbortedTxns};
 use crate::batch::{BatchInfo, Origin};
 use crate::entry::BatchMeta;
 use crate::epochs::{EpochCache, EpochEnd};
@@ -49,8 +48,6 @@ pub struct ReplicaInit {
     pub epochs: EpochCache,
     /// Producers after all batches of the log.
     pub producers: ProducerStates,
-    /// Aborted transactions of the log.
-    pub aborted: AbortedTxns,
 }
 
 /// The circumstances of an append.
@@ -109,7 +106,6 @@ pub struct Replica {
     followers: Vec<Follower>,
     epochs: EpochCache,
     producers: ProducerStates,
-    aborted: AbortedTxns,
 }
 
 impl Replica {
@@ -140,7 +136,6 @@ impl Replica {
             followers: Vec::new(),
             epochs: init.epochs,
             producers: init.producers,
-            aborted: init.aborted,
         }
     }
 
@@ -220,8 +215,8 @@ impl Replica {
         Ok(())
     }
 
-    /// Whether a leader's append is welcome at all, apart from what the batch holds. Asked before the records are looked
-    /// at, so that a replica that does not lead spends nothing on them.
+    /// Whether a leader's append is welcome at all, apart from what the batch holds. Asked before the records are
+    /// looked at, so that a replica that does not lead spends nothing on them.
     ///
     /// # Errors
     /// Wrong acks, not the leader, or too few replicas in sync.
@@ -269,7 +264,7 @@ impl Replica {
     }
 
     /// The plan's batch is in the log (in memory at least): moves the end and takes in the producer. Returns the
-    /// transaction it ended.
+    /// transaction it ended; an aborted one belongs into the log's transaction index.
     pub fn commit_append(&mut self, now: Now, plan: &AppendPlan) -> Option<CompletedTxn> {
         assert_eq!(plan.base_offset, self.log_end, "a plan made for another end of the log");
         self.replay(now, plan.base_offset, plan.leader_epoch, &plan.batch)
@@ -286,16 +281,7 @@ impl Replica {
         assert!(base_offset >= self.log_end, "batch at {base_offset} inside of a log that ends at {}", self.log_end);
         self.epochs.assign(leader_epoch, base_offset);
         self.log_end = base_offset + Offset::from(batch.last_offset_delta) + 1;
-        let completed = self.producers.replay(now.wall_ms, base_offset, batch);
-        if let Some(txn) = completed.filter(|t| !t.committed) {
-            self.aborted.push(AbortedTxn {
-                producer_id: txn.producer_id,
-                first_offset: txn.first_offset,
-                last_offset: txn.last_offset,
-                last_stable_offset: txn.last_stable_offset,
-            });
-        }
-        completed
+        self.producers.replay(now.wall_ms, base_offset, batch)
     }
 
     /// Everything below `own_end` is as safe here as the durability rung promises. True if the high watermark moved.
@@ -407,7 +393,6 @@ impl Replica {
         }
         self.log_start = log_start;
         self.epochs.truncate_start(log_start);
-        self.aborted.truncate_start(log_start);
         if log_start > self.high_watermark {
             self.raise_to(log_start);
         }
@@ -422,7 +407,6 @@ impl Replica {
         self.own_end = self.own_end.min(end);
         self.high_watermark = self.high_watermark.min(end);
         self.epochs.truncate_end(end);
-        self.aborted.truncate_end(end);
         self.producers = producers;
     }
 
@@ -465,11 +449,6 @@ impl Replica {
     /// Forgets idle producers; see [`ProducerStates::expire`].
     pub fn expire_producers(&mut self, now: Now, expiration_ms: i64) -> usize {
         self.producers.expire(now.wall_ms, expiration_ms)
-    }
-
-    /// The aborted transactions.
-    pub fn aborted(&self) -> &AbortedTxns {
-        &self.aborted
     }
 }
 

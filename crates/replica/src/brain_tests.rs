@@ -24,7 +24,6 @@ fn empty(min_insync_replicas: usize) -> Replica {
         high_watermark: 0,
         epochs: EpochCache::default(),
         producers: ProducerStates::new(0, 100),
-        aborted: AbortedTxns::default(),
     })
 }
 
@@ -267,9 +266,6 @@ fn open_transactions_hold_back_committed_readers() {
     assert_eq!(replica.last_stable_offset(), 2, "the marker is not visible yet");
     replica.advance_own_end(7);
     assert_eq!(replica.last_stable_offset(), 7);
-    assert_eq!(replica.aborted().overlapping(0, 7).len(), 1);
-    replica.advance_log_start(7);
-    assert!(replica.aborted().entries().is_empty());
 }
 
 #[test]

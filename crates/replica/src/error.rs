@@ -17,7 +17,7 @@ pub enum ProducerError {
     },
     /// OUT_OF_ORDER_SEQUENCE_NUMBER: a new epoch has to begin with sequence 0.
     #[error(
-        "producer {producer_id} begins epoch {epoch} (after epoch {current}) at offset {offset} with sequence {sequence} instead of 0"
+        "producer {producer_id} begins epoch {epoch} after {current} at offset {offset} with sequence {sequence}, not 0"
     )]
     NewEpochNotAtZero {
         /// The producer.
@@ -31,9 +31,9 @@ pub enum ProducerError {
         /// Offset the batch would have had.
         offset: Offset,
     },
-    /// OUT_OF_ORDER_SEQUENCE_NUMBER: records before this batch are missing, or it is older than the window of duplicates.
+    /// OUT_OF_ORDER_SEQUENCE_NUMBER: records before this batch are missing, or it is older than the remembered ones.
     #[error(
-        "out of order sequence of producer {producer_id} at offset {offset}: {sequence} (incoming), {last} (last in the log)"
+        "sequence {sequence} of producer {producer_id} at offset {offset} does not follow {last}, the last in the log"
     )]
     OutOfOrderSequence {
         /// The producer.

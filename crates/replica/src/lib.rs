@@ -5,13 +5,12 @@
 //! start and the end of the log, and what is known of each idempotent or transactional producer ([`ProducerStates`]).
 //!
 //! It decides first ([`Replica::prepare_append`], which changes nothing) and is told afterwards what became true
-//! ([`Replica::commit_append`], [`Replica::advance_own_end`]). [`ProducerStates::replay`] is the only mutator of producer
-//! state: a leader's append, a follower's append and recovery all pass through it, so they cannot drift apart.
+//! ([`Replica::commit_append`], [`Replica::advance_own_end`]). [`ProducerStates::replay`] is the only mutator of
+//! producer state: a leader's append, a follower's append and recovery all pass through it, so they cannot drift apart.
 //!
-//! It does not know of files, buffers, record contents, sockets, waiting clients, metadata images or clocks: a batch is
-//! a [`BatchInfo`], time is a [`base::Now`] handed in, and where bytes lie is the log's business.
+//! It does not know of files or indexes (the list of aborted transactions is the log's), buffers, record contents,
+//! sockets, waiting clients, metadata images or clocks: a batch is a [`BatchInfo`], time is a [`base::Now`] handed in.
 
-mod aborted;
 mod batch;
 mod brain;
 mod entry;
@@ -20,7 +19,6 @@ mod error;
 mod fetch;
 mod producers;
 
-pub use aborted::{AbortedTxn, AbortedTxns};
 pub use batch::{BatchInfo, EndTxnMarker, NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE, Origin};
 pub use brain::{AppendContext, AppendDecision, AppendPlan, Leadership, Replica, ReplicaConfig, ReplicaInit};
 pub use entry::{BatchMeta, ProducerEntry, SnapshotEntry, WINDOW_BATCHES};

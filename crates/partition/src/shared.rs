@@ -1,0 +1,20 @@
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use records::Validator;
+
+use crate::fetch_wait::FetchWaits;
+
+/// What all partitions of a core use in turns.
+pub(crate) struct Shared {
+    /// Its tables and buffers live from batch to batch.
+    pub validator: RefCell<Validator>,
+    /// Fetches that wait on this core.
+    pub fetches: Rc<FetchWaits>,
+}
+
+impl Shared {
+    pub(crate) fn new() -> Shared {
+        Shared { validator: RefCell::new(Validator::new()), fetches: Rc::new(FetchWaits::new()) }
+    }
+}
