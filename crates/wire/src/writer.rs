@@ -321,6 +321,14 @@ impl Writer {
         }
     }
 
+    /// A struct that may be null in a tagged section: 1 in front, or 0 alone.
+    pub fn opt_tagged_struct<T: WriteItem>(&mut self, value: &Option<T>, v: i16) {
+        self.bool(value.is_some());
+        if let Some(value) = value {
+            value.write(self, v);
+        }
+    }
+
     /// The tagged section of a struct that has no tags, which only flexible versions have.
     pub fn no_tags(&mut self) {
         if self.flexible {

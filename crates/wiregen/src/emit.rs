@@ -81,9 +81,7 @@ fn default_impl(out: &mut String, message: &Message, one: &Struct) {
 
 fn read_impl(out: &mut String, message: &Message, one: &Struct) {
     let fields = fields(message, one);
-    let ty = Type::Struct(one.name.clone());
-    let versions = one.versions;
-    let min = (versions.lo..=versions.hi).map(|v| message.wire_min(&ty, false, v)).min().unwrap_or(0).max(1);
+    let min = message.wire_min_ever(&one.name);
     line!(out, "impl<'a> ReadItem<'a> for {} {{", struct_path(message, &one.name, "'a"));
     line!(out, "const WIRE_MIN: usize = {min};");
     line!(out, "fn read(r: &mut Reader<'a>, v: i16) -> Result<Self, DecodeError> {{");

@@ -1,7 +1,7 @@
 use std::fmt::Write;
 
 use crate::emit::{line, struct_path};
-use crate::model::{Kind, Message};
+use crate::model::{Kind, Message, Type};
 use crate::names::snake_case;
 use crate::parse::SchemaError;
 
@@ -82,7 +82,7 @@ pub(crate) fn error_codes(out: &mut String, table: &str) -> Result<(), SchemaErr
     Ok(())
 }
 
-/// A table of all messages for tests: they include it beside `Entry`, `recode` and `encode_default` of their own.
+/// A table of all messages for tests: they include it beside `Entry`, `decode`, `recode` and `encode_default` of their own.
 pub(crate) fn registry(messages: &[Message]) -> String {
     let mut out = String::new();
     line!(out, "pub static MESSAGES: &[Entry] = &[");
@@ -90,7 +90,7 @@ pub(crate) fn registry(messages: &[Message]) -> String {
         let path = format!("wire::{}::{}", snake_case(&m.name), struct_path(m, &m.name, "'_"));
         line!(
             out,
-            "Entry {{ name: {:?}, min: {}, max: {}, recode: |b, v| recode::<{path}>(b, v), encode_default: |v| \
+            "Entry {{ name: {:?}, min: {}, max: {}, decode: |b, v| decode::<{path}>(b, v), recode: |b, v| recode::<{path}>(b, v), encode_default: |v| \
              encode_default::<{path}>(v) }},",
             m.name,
             m.versions.lo,
@@ -98,5 +98,28 @@ pub(crate) fn registry(messages: &[Message]) -> String {
         );
     }
     line!(out, "];");
+    item_sizes(&mut out, messages);
     out
+}
+
+/// Name, bytes in memory and fewest bytes on the wire of every struct that stands in an array.
+fn item_sizes(out: &mut String, messages: &[Message]) {
+    line!(out, "pub static ITEMS: &[(&str, usize, usize)] = &[");
+    for m in messages {
+        let fields = m.structs.iter().flat_map(|s| &s.fields);
+        let mut items: Vec<&Type> = fields
+            .filter_map(|field| match &field.ty {
+                Type::Array(element) if element.struct_name().is_some() => Some(&**element),
+                _ => None,
+            })
+            .collect();
+        items.sort_by_key(|ty| ty.struct_name());
+        items.dedup();
+        for ty in items {
+            let name = ty.struct_name().unwrap_or_default();
+            let path = format!("wire::{}::{}", snake_case(&m.name), struct_path(m, name, "'_"));
+            line!(out, "(\"{}.{name}\", size_of::<{path}>(), {}),", m.name, m.wire_min_ever(name));
+        }
+    }
+    line!(out, "];");
 }

@@ -146,6 +146,11 @@ impl<'m> FieldCode<'m> {
         }
     }
 
+    /// Null structs are marked differently in the tagged section.
+    fn opt_struct_method(&self) -> &'static str {
+        if self.field.tag.is_some() { "opt_tagged_struct" } else { "opt_struct" }
+    }
+
     /// The expression that reads the value in a version in which it exists.
     pub fn read_value(&self) -> String {
         let classic = if self.field.flexible.is_some() { "_classic" } else { "" };
@@ -154,7 +159,7 @@ impl<'m> FieldCode<'m> {
             match &self.field.ty {
                 Type::Scalar(scalar) => format!("r.{prefix}{}{classic}()?", method(*scalar)),
                 Type::Array(_) => format!("r.{prefix}array(v)?"),
-                Type::Struct(_) if nullable => "r.opt_struct(v)?".into(),
+                Type::Struct(_) if nullable => format!("r.{}(v)?", self.opt_struct_method()),
                 Type::Struct(name) => format!("{name}::read(r, v)?"),
             }
         };
@@ -184,7 +189,7 @@ impl<'m> FieldCode<'m> {
         let nullable = match &self.field.ty {
             Type::Scalar(scalar) => format!("w.opt_{}{classic}(&{place})", method(*scalar)),
             Type::Array(_) => format!("w.opt_array(&{place}, v)"),
-            Type::Struct(_) => format!("w.opt_struct(&{place}, v)"),
+            Type::Struct(_) => format!("w.{}(&{place}, v)", self.opt_struct_method()),
         };
         let strict =
             format!("match &{place} {{ Some(x) => {}, None => w.null_not_allowed({:?}) }}", bare("x"), self.field.name);

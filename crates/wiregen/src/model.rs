@@ -192,6 +192,13 @@ impl Message {
         }
     }
 
+    /// The fewest bytes that a struct takes on the wire in any version; counted as 1 where that is none.
+    pub fn wire_min_ever(&self, name: &str) -> usize {
+        let versions = self.find(name).versions;
+        let ty = Type::Struct(name.to_string());
+        (versions.lo..=versions.hi).map(|v| self.wire_min(&ty, false, v)).min().unwrap_or(0).max(1)
+    }
+
     /// The fewest bytes that a value of the type takes on the wire in `version`.
     pub fn wire_min(&self, ty: &Type, nullable: bool, version: i16) -> usize {
         let flexible = self.flexible.contains(version);
