@@ -258,6 +258,29 @@ impl LayeredConfig {
         }
     }
 
+    /// The dynamic options this broker (`per_broker`) or all brokers would have after IncrementalAlterConfigs, for
+    /// [`LayeredConfig::check_broker_change`].
+    pub fn broker_options_after(&self, per_broker: bool, changes: &[Change<'_>]) -> Result<Properties, ConfigError> {
+        let mut after = if per_broker { self.broker.clone() } else { self.cluster.clone() };
+        for change in changes {
+            let name = change.name;
+            if matches!(change.op, AlterOp::Append | AlterOp::Subtract) {
+                let def = find(&BROKER, name)
+                    .ok_or_else(|| ConfigError::about(name, format!("Unknown config name: {name}")))?;
+                if def.kind != Kind::List {
+                    let op = change.op.name().to_lowercase();
+                    let message = format!("Config value {op} is not allowed for config key: {name}");
+                    return Err(ConfigError::about(name, message));
+                }
+            }
+            match changed(ResourceKind::Broker, after.get(name), change)? {
+                Some(value) => after.set(name, value),
+                None => drop(after.remove(name)),
+            }
+        }
+        Ok(after)
+    }
+
     /// The broker's judgement of the dynamic options `after` it (`per_broker`) or all brokers would have. The error is
     /// one of the request, as in Kafka.
     pub fn check_broker_change(&self, per_broker: bool, after: &dyn ConfigMap) -> Result<(), ConfigError> {
@@ -389,4 +412,37 @@ fn check_thread_counts(now: &BrokerConfig, next: &BrokerConfig) -> Result<(), Co
              value {old} for configuration Invalid dynamic configuration"
         ),
     ))
+}
+
+/// Levels a logger can be set to, sorted as error texts print them.
+pub const LOG_LEVELS: [&str; 6] = ["DEBUG", "ERROR", "FATAL", "INFO", "TRACE", "WARN"];
+
+/// Judges changes of a broker's loggers; `known` are the loggers there are.
+pub fn check_logger_changes(known: &[&str], changes: &[Change<'_>]) -> Result<(), ConfigError> {
+    for change in changes {
+        let name = change.name;
+        if matches!(change.op, AlterOp::Append | AlterOp::Subtract) {
+            let op = change.op.name();
+            return Err(ConfigError::request(format!("{op} operation is not allowed for the BROKER_LOGGER resource")));
+        }
+        if !known.contains(&name) {
+            return Err(ConfigError::about(name, format!("Logger {name} does not exist!")));
+        }
+        let level = change.value.unwrap_or_default();
+        if change.op == AlterOp::Delete {
+            if name == "root" {
+                return Err(ConfigError::request("Removing the log level of the root logger is not allowed"));
+            }
+        } else if !LOG_LEVELS.contains(&level) {
+            return Err(ConfigError::about(
+                name,
+                format!(
+                    "Cannot set the log level of {name} to {level} as it is not a supported log level. Valid log levels \
+                     are {}",
+                    LOG_LEVELS.join(", ")
+                ),
+            ));
+        }
+    }
+    Ok(())
 }

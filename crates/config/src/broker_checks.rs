@@ -13,12 +13,18 @@ pub(crate) fn check(config: &BrokerConfig) -> Vec<ConfigError> {
     errors
 }
 
+/// The prefix is Kafka's; tools and tests look for whole texts.
 fn require(holds: bool, option: &str, message: impl FnOnce() -> String) -> Result<(), ConfigError> {
+    if holds { Ok(()) } else { Err(ConfigError::about(option, format!("requirement failed: {}", message()))) }
+}
+
+/// A rule whose text Kafka prints without the prefix.
+fn require_plain(holds: bool, option: &str, message: impl FnOnce() -> String) -> Result<(), ConfigError> {
     if holds { Ok(()) } else { Err(ConfigError::about(option, message())) }
 }
 
 fn identity(config: &BrokerConfig) -> Result<(), ConfigError> {
-    require(config.node_id == config.values.int("broker.id"), "node.id", || {
+    require_plain(config.node_id == config.values.int("broker.id"), "node.id", || {
         "`node.id` and `broker.id` must be set to the same value. `broker.id` is deprecated, please use `node.id` instead."
             .to_owned()
     })
@@ -46,7 +52,7 @@ fn logs(config: &BrokerConfig) -> Result<(), ConfigError> {
         "log.cleaner.dedupe.buffer.size",
         || "log.cleaner.dedupe.buffer.size must be at least 1MB per cleaner thread.".to_owned(),
     )?;
-    require(
+    require_plain(
         values.list("group.coordinator.rebalance.protocols").iter().any(|protocol| protocol == "classic"),
         "group.coordinator.rebalance.protocols",
         || "Disabling the 'classic' protocol is not supported.".to_owned(),
@@ -68,11 +74,15 @@ fn replication(config: &BrokerConfig) -> Result<(), ConfigError> {
 
 fn roles(config: &BrokerConfig) -> Result<(), ConfigError> {
     let quorum = &config.quorum;
-    require(!quorum.voters.is_empty() || !quorum.bootstrap_servers.is_empty(), "controller.quorum.voters", || {
-        "If using process.roles, either controller.quorum.bootstrap.servers must contain the set of bootstrap controllers \
+    require_plain(
+        !quorum.voters.is_empty() || !quorum.bootstrap_servers.is_empty(),
+        "controller.quorum.voters",
+        || {
+            "If using process.roles, either controller.quorum.bootstrap.servers must contain the set of bootstrap controllers \
          or controller.quorum.voters must contain a parseable set of controllers."
             .to_owned()
-    })?;
+        },
+    )?;
     let is_voter = quorum.voters.iter().any(|voter| voter.id == config.node_id);
     if !config.roles.controller {
         return broker_only(config, is_voter);
@@ -209,7 +219,7 @@ fn net(config: &BrokerConfig) -> Result<(), ConfigError> {
     let in_host = |b: u8| b.is_ascii_alphanumeric() || b"-%._:".contains(&b);
     let is_invalid = |host: &&String| host.is_empty() || !host.bytes().all(in_host);
     let invalid: Vec<&str> = net.connections_per_ip_overrides.keys().filter(is_invalid).map(String::as_str).collect();
-    require(invalid.is_empty(), "max.connections.per.ip.overrides", || {
+    require_plain(invalid.is_empty(), "max.connections.per.ip.overrides", || {
         format!("max.connections.per.ip.overrides contains invalid addresses : {}", invalid.join(","))
     })?;
     let delay = u64::from(net.failed_authentication_delay_ms);

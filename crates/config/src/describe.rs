@@ -263,7 +263,8 @@ fn place(name: &str, value: Option<String>, source: ConfigSource) -> ConfigSynon
 }
 
 fn entry(found: Found<'_>, wanted: Wanted<'_>) -> ConfigEntry {
-    let documentation = wanted.documentation.then(|| found.def.map(OptionDef::documentation)).flatten();
+    // Options set for one listener and those that are only dynamic come without documentation, as in Kafka.
+    let documented = found.def.filter(|def| wanted.documentation && def.name == found.name && !def.dynamic_only);
     ConfigEntry {
         name: found.name.to_owned(),
         value: found.value,
@@ -272,7 +273,7 @@ fn entry(found: Found<'_>, wanted: Wanted<'_>) -> ConfigEntry {
         read_only: found.read_only,
         kind: found.def.map(|def| def.kind),
         synonyms: if wanted.synonyms { found.places } else { Vec::new() },
-        documentation,
+        documentation: documented.map(OptionDef::documentation),
     }
 }
 

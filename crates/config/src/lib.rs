@@ -30,7 +30,8 @@ mod values;
 mod tests;
 
 pub use alter::{
-    AlterOp, Change, ResourceKind, VALUE_UNITS_MAX, Written, applied, check_request, incremental, replacement,
+    AlterOp, Change, LOG_LEVELS, ResourceKind, VALUE_UNITS_MAX, Written, applied, check_logger_changes, check_request,
+    incremental, replacement,
 };
 pub use broker::{BrokerConfig, FetchConfig, LogManagerConfig, MetadataLogConfig, NetConfig, TopicDefaults};
 pub use describe::{ConfigEntry, ConfigSource, ConfigSynonym, Wanted, describe_client_metrics, describe_loggers};

@@ -117,6 +117,9 @@ impl AddressPart {
 /// Parses `host:port`, the host being a name, an IPv4 address or an IPv6 address in brackets.
 pub(crate) fn parse_address(text: &str) -> Result<(String, u16), AddressPart> {
     let (host, port) = text.rsplit_once(':').ok_or(AddressPart::Host)?;
+    if port.is_empty() || !port.bytes().all(|b| b.is_ascii_digit()) {
+        return Err(AddressPart::Host);
+    }
     let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
     let in_host = |b: u8| b.is_ascii_alphanumeric() || b"-%._:".contains(&b);
     if bare.is_empty() || !bare.bytes().all(in_host) {

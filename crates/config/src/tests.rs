@@ -68,9 +68,12 @@ fn refusals_name_option_value_and_range() {
         ),
         (
             "advertised.listeners=PLAINTEXT://0.0.0.0:9092",
-            "advertised.listeners cannot use the nonroutable meta-address 0.0.0.0. Use a routable IP address.",
+            "requirement failed: advertised.listeners cannot use the nonroutable meta-address 0.0.0.0. Use a routable IP address.",
         ),
-        ("log.retention.ms=0", "log.retention.ms must be unlimited (-1) or, greater than or equal to 1"),
+        (
+            "log.retention.ms=0",
+            "requirement failed: log.retention.ms must be unlimited (-1) or, greater than or equal to 1",
+        ),
     ];
     for (line, want) in cases {
         let errors = config(line).expect_err(line);

@@ -227,10 +227,9 @@ fn throttled_replicas(name: &str, elements: &[String]) -> Result<(), ConfigError
 
 fn share_offset_reset(name: &str, value: &Value) -> Result<(), ConfigError> {
     let text = value.text().unwrap_or_default();
-    let lower = text.to_ascii_lowercase();
-    let accepted = match lower.strip_prefix("by_duration:") {
+    let accepted = match text.strip_prefix("by_duration:") {
         Some(duration) => iso_duration_is_valid(duration),
-        None => lower == "latest" || lower == "earliest",
+        None => text == "latest" || text == "earliest",
     };
     if accepted {
         return Ok(());
