@@ -21,6 +21,7 @@ mod listener;
 mod own;
 mod properties;
 mod quorum;
+mod storage;
 mod table;
 mod topic;
 mod value;
@@ -42,6 +43,7 @@ pub use listener::{Listener, SecurityProtocol};
 pub use own::{ControllerCore, Durability, OwnConfig};
 pub use properties::{Properties, PropertiesError};
 pub use quorum::{QuorumConfig, Roles, Voter};
+pub use storage::{LogDirectory, META_PROPERTIES, MetaProperties, MetaPropertiesError, NodeStorage};
 pub use table::{
     BROKER, Bound, CLIENT_METRICS, Default as OptionDefault, GROUP, Importance, Kind, OptionDef, Synonym, TOPIC, Unit,
     Update, Valid, find,
