@@ -79,6 +79,11 @@ impl Scratch {
         Scratch::default()
     }
 
+    /// Bytes of the buffers held at the moment, beside the codecs' own tables.
+    pub fn held_bytes(&self) -> usize {
+        self.buffer.capacity() + self.window.capacity() + self.decompressor.held_bytes()
+    }
+
     pub(crate) fn reset(&mut self) {
         self.buffer.clear();
         if self.buffer.capacity() > SCRATCH_BYTES_KEPT {

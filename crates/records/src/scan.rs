@@ -20,7 +20,7 @@ pub(crate) struct RecordMeta {
 
 impl RecordMeta {
     /// Of a record at hand.
-    #[inline]
+    #[inline(always)]
     pub fn of(raw: &RawRecord<'_>) -> RecordMeta {
         let len = |bytes: Option<&[u8]>| bytes.map_or(-1, |b| b.len() as i32);
         RecordMeta {

@@ -7,15 +7,26 @@ const VARLONG_BYTES_MAX: usize = 10;
 
 /// Reads a zigzag 32-bit integer at the start of `bytes`: the value and its length. `None` when the bytes end too early
 /// or the encoding is longer than five bytes. Bits past the 32nd are dropped, as Kafka does.
-#[inline]
+#[inline(always)]
 pub fn read_varint(bytes: &[u8]) -> Option<(i32, usize)> {
     // Nearly every varint of a record (offset delta, key length, header count) is one byte long.
     let first = *bytes.first()?;
     if first < 0x80 {
         return Some((unzigzag32(u32::from(first)), 1));
     }
-    let mut value = u32::from(first & 0x7f);
-    for (i, &b) in bytes.iter().enumerate().take(VARINT_BYTES_MAX).skip(1) {
+    // Sizes of records and values mostly have two.
+    let second = *bytes.get(1)?;
+    let value = u32::from(first & 0x7f) | u32::from(second & 0x7f) << 7;
+    if second < 0x80 {
+        return Some((unzigzag32(value), 2));
+    }
+    long_varint(bytes, value)
+}
+
+/// The rest of [`read_varint`] when the first two bytes are not all: `value` is theirs.
+#[inline(never)]
+fn long_varint(bytes: &[u8], mut value: u32) -> Option<(i32, usize)> {
+    for (i, &b) in bytes.iter().enumerate().take(VARINT_BYTES_MAX).skip(2) {
         value |= u32::from(b & 0x7f) << (7 * i);
         if b < 0x80 {
             return Some((unzigzag32(value), i + 1));
@@ -26,8 +37,17 @@ pub fn read_varint(bytes: &[u8]) -> Option<(i32, usize)> {
 
 /// Reads a zigzag 64-bit integer at the start of `bytes`: the value and its length. `None` when the bytes end too early
 /// or the encoding is longer than ten bytes.
-#[inline]
+#[inline(always)]
 pub fn read_varlong(bytes: &[u8]) -> Option<(i64, usize)> {
+    let first = *bytes.first()?;
+    if first < 0x80 {
+        return Some((unzigzag64(u64::from(first)), 1));
+    }
+    long_varlong(bytes)
+}
+
+#[inline(never)]
+fn long_varlong(bytes: &[u8]) -> Option<(i64, usize)> {
     let mut value = 0u64;
     for (i, &b) in bytes.iter().enumerate().take(VARLONG_BYTES_MAX) {
         value |= u64::from(b & 0x7f) << (7 * i);

@@ -22,7 +22,7 @@ const RATIO_MAX: usize = 256;
 
 #[derive(Default)]
 pub(super) struct Context {
-    block: Block,
+    pub(super) block: Block,
 }
 
 impl Context {

@@ -46,6 +46,11 @@ impl Decompressor {
         })
     }
 
+    /// Bytes of the buffers held at the moment, beside the codecs' own tables.
+    pub(crate) fn held_bytes(&self) -> usize {
+        self.snappy.block.bytes.capacity() + self.lz4.block.bytes.capacity()
+    }
+
     /// Appends to `out` all that `input` holds, at most `limit` bytes.
     ///
     /// # Errors

@@ -16,7 +16,7 @@ const RATIO_MAX: usize = 22;
 
 #[derive(Default)]
 pub(super) struct Context {
-    block: Block,
+    pub(super) block: Block,
 }
 
 impl Context {

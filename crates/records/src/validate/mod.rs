@@ -2,7 +2,7 @@
 //! Kafka's order, with three differences, all towards refusing:
 //!
 //! - What makes Kafka answer `UNKNOWN_SERVER_ERROR` (corrupt compressed data, an unknown codec, compressed records that are
-//!   not numbered 0, 1, 2...) is `INVALID_RECORD` or `UNSUPPORTED_COMPRESSION_TYPE` here.
+//!   not numbered 0, 1, 2..., negative timestamps in a batch to be converted) is `INVALID_RECORD` or `UNSUPPORTED_COMPRESSION_TYPE` here.
 //! - A record in a compressed batch whose size field disagrees with its content is refused; Kafka stores it and consumers
 //!   fail on it.
 //! - The decompressed size of a batch is bounded.
@@ -76,6 +76,11 @@ impl Validator {
         self.rebuild(&batch, config, &mut checks, target, level)
     }
 
+    /// Bytes of the buffers held from batch to batch, beside the codecs' own tables.
+    pub fn held_bytes(&self) -> usize {
+        self.scratch.held_bytes()
+    }
+
     fn walk(&mut self, batch: &Batch, config: &ValidationConfig, checks: &mut Checks<'_>) -> Result<(), RecordError> {
         let limits =
             ScanLimits { record_bytes_max: config.record_bytes_max, total_bytes_max: config.decompressed_bytes_max };
@@ -111,6 +116,7 @@ impl Validator {
         })
         .map_err(|e| refusal(&e, config))?;
         let max_timestamp = checks.finish()?;
+        body.check(config)?;
         let bytes = body.finish(&batch.header, target, level, max_timestamp, config)?;
         let header = BatchHeader::parse(&bytes).map_err(|e| refusal(&e, config))?;
         if bytes.len() > config.batch_bytes_max {
@@ -212,7 +218,7 @@ impl<'a> Checks<'a> {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn see(&mut self, meta: &RecordMeta) -> Walk {
         let timestamp = meta.timestamp(self.header);
         self.max_timestamp = self.max_timestamp.max(timestamp);
@@ -228,7 +234,7 @@ impl<'a> Checks<'a> {
         Walk::On
     }
 
-    #[inline]
+    #[inline(always)]
     fn check_timestamp(&mut self, meta: &RecordMeta, timestamp: i64) {
         let config = self.config;
         if config.timestamp_type == TimestampType::CreateTime && timestamp != -1 {
@@ -293,18 +299,21 @@ fn keep_payload(batch: Batch, max_timestamp: i64, config: &ValidationConfig) -> 
 struct Renumbered {
     body: Vec<u8>,
     base_timestamp: Option<i64>,
+    min_timestamp: i64,
     count: i32,
     header: BatchHeader,
 }
 
 impl Renumbered {
     fn new(header: &BatchHeader, bytes: usize) -> Renumbered {
-        Renumbered { body: Vec::with_capacity(bytes), base_timestamp: None, count: 0, header: *header }
+        let body = Vec::with_capacity(bytes);
+        Renumbered { body, base_timestamp: None, min_timestamp: -1, count: 0, header: *header }
     }
 
     fn push(&mut self, raw: &RawRecord<'_>) {
         let timestamp = raw.timestamp(&self.header);
         let delta = timestamp.wrapping_sub(*self.base_timestamp.get_or_insert(timestamp));
+        self.min_timestamp = self.min_timestamp.min(timestamp);
         let size = 1 + size_of_varlong(delta) + size_of_varint(self.count) + raw.tail.len();
         put_varint(&mut self.body, size as i32);
         self.body.push(0);
@@ -312,6 +321,25 @@ impl Renumbered {
         put_varint(&mut self.body, self.count);
         self.body.extend_from_slice(raw.tail);
         self.count += 1;
+    }
+
+    /// What Kafka stores as it comes, but fails to write anew.
+    fn check(&self, config: &ValidationConfig) -> Result<(), RecordError> {
+        let name = &config.topic_partition;
+        let refused = |what: &str| {
+            let text = format!("{what} in topic partition {name}");
+            Err(messages::plain(RecordErrorKind::InvalidRecord, text))
+        };
+        if self.min_timestamp < -1 {
+            return refused("Negative timestamp");
+        }
+        if self.header.is_transactional() && !self.header.has_producer_id() {
+            return refused("Transactional records without producer id");
+        }
+        if self.header.has_producer_id() && self.header.producer_epoch < 0 {
+            return refused("Producer id without producer epoch");
+        }
+        Ok(())
     }
 
     fn finish(
