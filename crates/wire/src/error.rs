@@ -11,8 +11,9 @@ pub struct DecodeError {
     pub position: u32,
 }
 
-/// What is wrong with the bytes.
+/// What is wrong with the bytes. Like every reading method's result it is moved often, hence a tag of four bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
+#[repr(u32)]
 pub enum DecodeErrorKind {
     /// More bytes are announced or needed than there are.
     #[error("the data ends too early")]

@@ -16,6 +16,8 @@ pub mod header;
 mod reader;
 mod record_frame;
 mod segment;
+#[cfg(test)]
+mod tests;
 mod writer;
 
 pub use api::{ApiInfo, info};

@@ -61,6 +61,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Number of bytes read.
+    #[inline]
     pub fn position(&self) -> usize {
         self.total - self.hidden - self.rest.len()
     }
@@ -81,6 +82,7 @@ impl<'a> Reader<'a> {
         if self.rest.is_empty() { Ok(()) } else { Err(self.fail(DecodeErrorKind::TrailingBytes)) }
     }
 
+    #[inline]
     pub(crate) fn set_flexible(&mut self, flexible: bool) {
         self.flexible = flexible;
     }
@@ -108,46 +110,55 @@ impl<'a> Reader<'a> {
     }
 
     /// One byte; anything but 0 is true.
+    #[inline]
     pub fn bool(&mut self) -> Result<bool> {
         Ok(self.fixed::<1>()? != [0])
     }
 
     /// `int8`.
+    #[inline]
     pub fn i8(&mut self) -> Result<i8> {
         Ok(i8::from_be_bytes(self.fixed()?))
     }
 
     /// `int16`.
+    #[inline]
     pub fn i16(&mut self) -> Result<i16> {
         Ok(i16::from_be_bytes(self.fixed()?))
     }
 
     /// `uint16`.
+    #[inline]
     pub fn u16(&mut self) -> Result<u16> {
         Ok(u16::from_be_bytes(self.fixed()?))
     }
 
     /// `int32`.
+    #[inline]
     pub fn i32(&mut self) -> Result<i32> {
         Ok(i32::from_be_bytes(self.fixed()?))
     }
 
     /// `uint32`.
+    #[inline]
     pub fn u32(&mut self) -> Result<u32> {
         Ok(u32::from_be_bytes(self.fixed()?))
     }
 
     /// `int64`.
+    #[inline]
     pub fn i64(&mut self) -> Result<i64> {
         Ok(i64::from_be_bytes(self.fixed()?))
     }
 
     /// `float64`.
+    #[inline]
     pub fn f64(&mut self) -> Result<f64> {
         Ok(f64::from_be_bytes(self.fixed()?))
     }
 
     /// `uuid`.
+    #[inline]
     pub fn uuid(&mut self) -> Result<Uuid> {
         Ok(Uuid::from_bytes(self.fixed()?))
     }
@@ -346,6 +357,7 @@ impl<'a> Reader<'a> {
     }
 
     /// The tagged section of a struct that knows no tags.
+    #[inline]
     pub fn skip_tags(&mut self) -> Result<()> {
         // Nearly every section is empty.
         if self.flexible && self.rest.first() == Some(&0) {

@@ -2,7 +2,11 @@ use bytes::Bytes;
 
 /// Record bytes in a message. They are never looked at here and never copied: decoding gives a slice that shares the
 /// frame, encoding passes them on as segments.
+///
+/// The tag has the size of a word because values of this type are moved all the time: with a tag of one byte the compiler
+/// copies the rest in pieces across word borders, which makes reading a Produce request half as fast.
 #[derive(Clone, PartialEq, Debug)]
+#[repr(usize)]
 pub enum Records {
     /// One piece; what decoding gives.
     Bytes(Bytes),

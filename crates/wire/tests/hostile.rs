@@ -37,9 +37,9 @@ fn attack(codec: &Entry, version: i16, bytes: Vec<u8>) {
         return;
     }
     // A message may decode and yet have no encoding of its own only where the schema has a null without an encoding.
-    let once = (codec.recode)(&frame, version).expect("it has just been decoded").bytes;
+    let once = (codec.recode)(&frame, version, version).expect("it has just been decoded").bytes;
     let Ok(once) = once else { panic!("{once:?} after decoding {}", place()) };
-    let twice = (codec.recode)(&once, version).unwrap_or_else(|error| panic!("{error}: {}", place())).bytes;
+    let twice = (codec.recode)(&once, version, version).unwrap_or_else(|error| panic!("{error}: {}", place())).bytes;
     assert_eq!(twice.as_ref().map(|b| hex(b)), Ok(hex(&once)), "{}", place());
 }
 

@@ -53,9 +53,12 @@ fn ask_java(name: &str, questions: &[Question]) {
     let answers = String::from_utf8(done.stdout).expect("the program writes ASCII");
     let answers: Vec<&str> = answers.lines().collect();
     assert_eq!(answers.len(), questions.len(), "one answer per question");
+    let shown = |text: &str| text.chars().take(2000).collect::<String>();
     let wrong: Vec<String> = std::iter::zip(questions, answers)
         .filter(|(question, answer)| !question.accepts(answer))
-        .map(|(question, answer)| format!("{}\n  here {}\n  java {answer}", question.ask, question.expect))
+        .map(|(question, answer)| {
+            format!("{}\n  here {}\n  java {}", shown(&question.ask), shown(&question.expect), shown(answer))
+        })
         .collect();
     assert!(wrong.is_empty(), "{} of {}:\n{}", wrong.len(), questions.len(), wrong[..wrong.len().min(20)].join("\n"));
 }
@@ -72,7 +75,7 @@ fn every_version_of_every_schema() {
         for version in codec.min..=codec.max {
             for (fill, seed) in fills() {
                 let made = Bytes::from(message_bytes(&message, version, fill, &mut Prng::new(seed)));
-                let written = (codec.recode)(&made, version).expect("valid").bytes.expect("valid");
+                let written = (codec.recode)(&made, version, version).expect("valid").bytes.expect("valid");
                 let expect = hex(&written);
                 questions.push(Question { ask: format!("recode {} {version} {expect}", message.name), expect });
             }
@@ -80,6 +83,26 @@ fn every_version_of_every_schema() {
     }
     assert!(questions.len() > 12_000, "only {} messages", questions.len());
     ask_java("every_version", &questions);
+}
+
+/// What one version says is written in another: the same fields are dropped, the same are refused.
+#[test]
+fn every_version_in_every_other() {
+    let mut questions = Vec::new();
+    for message in schemas() {
+        let codec = entry(&message.name);
+        for (from, to) in (codec.min..=codec.max).flat_map(|from| (codec.min..=codec.max).map(move |to| (from, to))) {
+            for (fill, seed) in [(Fill::Full, 1), (Fill::Mixed, 2), (Fill::Sparse, 3), (Fill::Sparse, 4)] {
+                let made = Bytes::from(message_bytes(&message, from, fill, &mut Prng::new(seed)));
+                let written = (codec.recode)(&made, from, to).expect("valid").bytes;
+                let expect = written.map_or(REFUSED.to_string(), |bytes| hex(&bytes));
+                questions.push(Question { ask: format!("cross {} {from} {to} {}", message.name, hex(&made)), expect });
+            }
+        }
+    }
+    let refused = questions.iter().filter(|question| question.expect == REFUSED).count();
+    assert!(refused > 1_000 && questions.len() - refused > 10_000, "{refused} of {}", questions.len());
+    ask_java("cross", &questions);
 }
 
 #[test]

@@ -90,7 +90,7 @@ pub(crate) fn registry(messages: &[Message]) -> String {
         let path = format!("wire::{}::{}", snake_case(&m.name), struct_path(m, &m.name, "'_"));
         line!(
             out,
-            "Entry {{ name: {:?}, min: {}, max: {}, decode: |b, v| decode::<{path}>(b, v), recode: |b, v| recode::<{path}>(b, v), encode_default: |v| \
+            "Entry {{ name: {:?}, min: {}, max: {}, decode: |b, v| decode::<{path}>(b, v), recode: |b, from, to| recode::<{path}>(b, from, to), encode_default: |v| \
              encode_default::<{path}>(v) }},",
             m.name,
             m.versions.lo,

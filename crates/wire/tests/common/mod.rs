@@ -17,8 +17,8 @@ pub struct Entry {
     pub max: i16,
     /// Decodes only; gives the number of bytes left.
     pub decode: fn(&Bytes, i16) -> Result<usize, DecodeError>,
-    /// Decodes and encodes again.
-    pub recode: fn(&Bytes, i16) -> Result<Recoded, DecodeError>,
+    /// Decodes from one version and encodes in another.
+    pub recode: fn(&Bytes, i16, i16) -> Result<Recoded, DecodeError>,
     /// Encodes the Rust default.
     pub encode_default: fn(i16) -> Result<Bytes, EncodeError>,
 }
@@ -35,10 +35,10 @@ fn decode<'a, T: Decode<'a>>(frame: &'a Bytes, version: i16) -> Result<usize, De
     Ok(r.remaining())
 }
 
-fn recode<'a, T: Decode<'a> + Encode>(frame: &'a Bytes, version: i16) -> Result<Recoded, DecodeError> {
+fn recode<'a, T: Decode<'a> + Encode>(frame: &'a Bytes, from: i16, to: i16) -> Result<Recoded, DecodeError> {
     let mut r = Reader::new(frame);
-    let message = T::decode(&mut r, version)?;
-    Ok(Recoded { remaining: r.remaining(), bytes: encode(&message, version) })
+    let message = T::decode(&mut r, from)?;
+    Ok(Recoded { remaining: r.remaining(), bytes: encode(&message, to) })
 }
 
 fn encode_default<T: Default + Encode>(version: i16) -> Result<Bytes, EncodeError> {

@@ -11,6 +11,8 @@ pub enum Fill {
     Full,
     /// Chance decides about nulls, defaults and lengths.
     Mixed,
+    /// Most fields have their defaults, so that chance is good that other versions can say the same.
+    Sparse,
     /// As little as possible: null where allowed, else empty and zero, no tags.
     Least,
 }
@@ -73,9 +75,15 @@ impl Maker<'_> {
         let classic = field.flexible.is_some_and(|versions| !versions.contains(self.version));
         let flexible = self.flexible;
         self.flexible = flexible && !classic;
+        let can_be_default = field.default != Default::Null || field.nullable.contains(self.version);
+        if self.fill == Fill::Sparse && can_be_default && self.prng.chance(7, 8) {
+            out.extend(self.default_bytes(field));
+            self.flexible = flexible;
+            return;
+        }
         let null = match self.fill {
             Fill::Full => false,
-            Fill::Mixed => self.prng.chance(1, 4),
+            Fill::Mixed | Fill::Sparse => self.prng.chance(1, 4),
             Fill::Least => true,
         };
         match null && field.nullable.contains(self.version) {
@@ -111,7 +119,7 @@ impl Maker<'_> {
             Type::Array(element) => {
                 let items = match self.fill {
                     Fill::Full => 1 + self.prng.below(3),
-                    Fill::Mixed => self.prng.below(4),
+                    Fill::Mixed | Fill::Sparse => self.prng.below(4),
                     Fill::Least => 0,
                 };
                 self.length(items as usize, out);
@@ -141,11 +149,7 @@ impl Maker<'_> {
             Scalar::Uuid => out.extend((u128::from(bits) << 64 | u128::from(self.prng.next_u64())).to_be_bytes()),
             Scalar::String => {
                 let text = self.text();
-                match self.flexible {
-                    true => uvarint(text.len() as u32 + 1, out),
-                    false => out.extend((text.len() as i16).to_be_bytes()),
-                }
-                out.extend(text.as_bytes());
+                self.string(&text, out);
             }
             Scalar::Bytes | Scalar::Records => {
                 let length = self.some_length(200);
@@ -153,6 +157,14 @@ impl Maker<'_> {
                 out.extend((0..length).map(|i| (bits >> (i % 8)) as u8));
             }
         }
+    }
+
+    fn string(&self, text: &str, out: &mut Vec<u8>) {
+        match self.flexible {
+            true => uvarint(text.len() as u32 + 1, out),
+            false => out.extend((text.len() as i16).to_be_bytes()),
+        }
+        out.extend(text.as_bytes());
     }
 
     fn scalar_zero(&self, scalar: Scalar, out: &mut Vec<u8>) {
@@ -193,7 +205,7 @@ impl Maker<'_> {
                 for inner in fields.iter().filter(|f| f.versions.contains(self.version) && f.tag.is_none()) {
                     out.extend(self.default_bytes(inner));
                 }
-                out.push(0);
+                out.resize(out.len() + usize::from(self.flexible), 0);
             }
             (Default::Literal(text), Type::Scalar(scalar)) => {
                 let number: i128 = match text.as_str() {
@@ -203,10 +215,7 @@ impl Maker<'_> {
                 let size = self.message.wire_min(&Type::Scalar(*scalar), false, self.version);
                 out.extend(&number.to_be_bytes()[16 - size..]);
             }
-            (Default::Text(text), _) => {
-                uvarint(text.len() as u32 + 1, &mut out);
-                out.extend(text.as_bytes());
-            }
+            (Default::Text(text), _) => self.string(text, &mut out),
             (Default::Literal(text), _) => panic!("{} cannot have the default {text}", field.name),
         }
         out

@@ -24,6 +24,7 @@ import org.apache.kafka.server.common.serialization.AbstractApiMessageSerde;
  *
  * <pre>
  * recode SCHEMA VERSION HEX      parse the bytes, write them again
+ * cross SCHEMA FROM TO HEX       parse the bytes of one version, write them in another
  * default SCHEMA VERSION         write a new object with defaults
  * framed metadata|tiered HEX     the same for a record of a log with framed values
  * keyed group|txn|share KEY VALUE  the same for a coordinator's record
@@ -69,16 +70,10 @@ public class Recode {
 
     private static String answer(String[] words) throws Exception {
         switch (words[0]) {
-            case "recode": {
-                short version = Short.parseShort(words[2]);
-                ByteBufferAccessor bytes = new ByteBufferAccessor(ByteBuffer.wrap(HEX.parseHex(words[3])));
-                Message message = (Message) classOf(words[1]).getConstructor(Readable.class, short.class)
-                    .newInstance(bytes, version);
-                if (bytes.remaining() > 0) {
-                    return "error " + bytes.remaining() + " bytes are left";
-                }
-                return hex(MessageUtil.toByteBufferAccessor(message, version).buffer());
-            }
+            case "recode":
+                return recode(words[1], Short.parseShort(words[2]), Short.parseShort(words[2]), words[3]);
+            case "cross":
+                return recode(words[1], Short.parseShort(words[2]), Short.parseShort(words[3]), words[4]);
             case "default": {
                 Message message = (Message) classOf(words[1]).getConstructor().newInstance();
                 return hex(MessageUtil.toByteBufferAccessor(message, Short.parseShort(words[2])).buffer());
@@ -109,6 +104,15 @@ public class Recode {
             default:
                 return "error unknown request " + words[0];
         }
+    }
+
+    private static String recode(String schema, short from, short to, String hex) throws Exception {
+        ByteBufferAccessor bytes = new ByteBufferAccessor(ByteBuffer.wrap(HEX.parseHex(hex)));
+        Message message = (Message) classOf(schema).getConstructor(Readable.class, short.class).newInstance(bytes, from);
+        if (bytes.remaining() > 0) {
+            return "error " + bytes.remaining() + " bytes are left";
+        }
+        return hex(MessageUtil.toByteBufferAccessor(message, to).buffer());
     }
 
     private static Class<?> classOf(String schema) throws ClassNotFoundException {
