@@ -25,6 +25,17 @@ pub struct VersionRange {
     pub max: i16,
 }
 
+impl std::fmt::Display for VersionRange {
+    /// As Kafka's messages print it.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match (self.min, self.max) {
+            (min, max) if min == max => write!(f, "{min}"),
+            (min, i16::MAX) => write!(f, "{min}+"),
+            (min, max) => write!(f, "{min}-{max}"),
+        }
+    }
+}
+
 impl VersionRange {
     /// True when `level` lies inside.
     pub fn contains(self, level: i16) -> bool {
@@ -68,6 +79,12 @@ impl BrokerRegistration {
     /// The endpoint of one listener.
     pub fn endpoint(&self, listener: &str) -> Option<&Endpoint> {
         self.listeners.get(listener)
+    }
+
+    /// True when a log directory takes new replicas (KIP-1066).
+    pub fn has_uncordoned_directory(&self) -> bool {
+        let Some(cordoned) = &self.cordoned_directories else { return true };
+        self.directories.is_empty() || self.directories.iter().any(|directory| !cordoned.contains(directory))
     }
 
     /// True when the log directory is online on this broker.
