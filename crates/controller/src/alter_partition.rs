@@ -16,7 +16,7 @@ use wire::assign_replicas_to_dirs_response::{
 };
 use wire::metadata_record::MetadataRecord;
 
-use crate::controller::{Controller, Decision, Env};
+use crate::controller::{Controller, Decision};
 
 use crate::error::ApiError;
 use crate::partition_change::{Election, LEADER_UNCHANGED};
@@ -31,7 +31,6 @@ impl Controller {
     /// AlterPartition.
     pub(crate) fn alter_partition(
         &mut self,
-        _env: Env,
         version: i16,
         request: &AlterPartitionRequest,
     ) -> Result<Decision<AlterPartitionResponse>, ApiError> {

@@ -172,7 +172,10 @@ impl Controller {
             Err(ApiError::new(ErrorCode::UNSUPPORTED_VERSION, text))
         };
         for feature in &request.features {
-            check(&feature.name, VersionRange { min: feature.min_supported_version, max: feature.max_supported_version })?;
+            check(
+                &feature.name,
+                VersionRange { min: feature.min_supported_version, max: feature.max_supported_version },
+            )?;
         }
         for (name, _) in image.features.others() {
             if !request.features.iter().any(|feature| feature.name == **name) {
@@ -375,11 +378,8 @@ impl Controller {
                 "Exhausted all producerIds as the next block's end producerId has exceeded the int64 type limit",
             ));
         };
-        let record = ProducerIdsRecord {
-            broker_id: request.broker_id,
-            broker_epoch: request.broker_epoch,
-            next_producer_id,
-        };
+        let record =
+            ProducerIdsRecord { broker_id: request.broker_id, broker_epoch: request.broker_epoch, next_producer_id };
         let response = AllocateProducerIdsResponse {
             producer_id_start: first,
             producer_id_len: PRODUCER_IDS_PER_BLOCK as i32,

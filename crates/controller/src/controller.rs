@@ -102,8 +102,7 @@ impl Controller {
         let mut collisions = Collisions::default();
         image.topics.iter().for_each(|topic| collisions.insert(&topic.name));
         let heartbeats = Heartbeats::new(config.config.current.session_timeout_ms);
-        let registered_at =
-            image.cluster.brokers().map(|broker| (broker.id, image.provenance.last_offset)).collect();
+        let registered_at = image.cluster.brokers().map(|broker| (broker.id, image.provenance.last_offset)).collect();
         let mut controller = Controller {
             node_id: config.node_id,
             cluster_id: config.cluster_id,
@@ -139,6 +138,11 @@ impl Controller {
     /// True between the records that open and end a metadata transaction.
     pub fn in_transaction(&self) -> bool {
         self.delta.in_transaction()
+    }
+
+    /// The metadata version before the open transaction; the version in force when none is open.
+    pub(crate) fn committed_version(&self) -> Option<MetadataVersion> {
+        self.delta.committed_image().features.metadata_version()
     }
 
     /// Applies a record that stands, or is about to stand, at `offset` of the log.
@@ -249,7 +253,8 @@ impl Controller {
         let values = self.layered().values();
         let min_isr = overrides.get("min.insync.replicas").and_then(|text| text.trim().parse::<usize>().ok());
         let min_isr = min_isr.unwrap_or(values.count("min.insync.replicas") as usize);
-        let unclean = overrides.get("unclean.leader.election.enable").map(|text| text.trim().eq_ignore_ascii_case("true"));
+        let unclean =
+            overrides.get("unclean.leader.election.enable").map(|text| text.trim().eq_ignore_ascii_case("true"));
         let replicas = topic.partition(0).map_or(1, |partition| partition.replicas.len());
         TopicPolicy {
             min_isr: min_isr.min(replicas),

@@ -160,7 +160,8 @@ impl Controller {
         let unknown = |text| ApiError::new(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION, text);
         let image = self.image().clone();
         let topic = image.topics.by_name(name).ok_or_else(|| unknown(format!("No such topic as {name}")))?;
-        let partition = topic.partition(index).ok_or_else(|| unknown(format!("No such partition as {name}-{index}")))?;
+        let partition =
+            topic.partition(index).ok_or_else(|| unknown(format!("No such partition as {name}-{index}")))?;
         let not_needed = match election {
             Election::Preferred => partition.leader == partition.preferred_replica(),
             _ => partition.has_leader(),
@@ -170,8 +171,7 @@ impl Controller {
         }
         let policy = self.topic_policy(topic);
         let live = |broker: BrokerId| image.cluster.is_active(broker);
-        let record =
-            self.change_partition(topic, index, partition, policy, &live, |change| change.election = election);
+        let record = self.change_partition(topic, index, partition, policy, &live, |change| change.election = election);
         record.ok_or_else(|| match election {
             Election::Preferred => ApiError::usual(ErrorCode::PREFERRED_LEADER_NOT_AVAILABLE),
             _ => ApiError::usual(ErrorCode::ELIGIBLE_LEADERS_NOT_AVAILABLE),

@@ -166,12 +166,9 @@ impl Controller {
         if current.downgrade_loses_metadata(target) {
             let why = match kind {
                 UpgradeType::UnsafeDowngrade => "Unsafe metadata downgrade is not supported in this version.",
-                _ => {
-                    "Refusing to perform the requested downgrade because it might delete metadata information."
-                }
+                _ => "Refusing to perform the requested downgrade because it might delete metadata information.",
             };
-            let text =
-                format!("Unsupported metadata.version downgrade from {} to {level}. {why}", current.level());
+            let text = format!("Unsupported metadata.version downgrade from {} to {level}. {why}", current.level());
             return Err(ApiError::new(ErrorCode::INVALID_UPDATE_VERSION, text));
         }
         Ok(Update { record: Some(level_record(features::METADATA_VERSION, level)), quorum: None })
@@ -266,7 +263,8 @@ fn check_dependencies(name: &str, level: i16, metadata_version: i16) -> Result<(
     /// Metadata version that has the records of eligible leader replicas.
     const ELR_NEEDS: i16 = 23;
     if name == features::ELR_VERSION && level >= 1 && metadata_version < ELR_NEEDS {
-        let text = format!("{name} could not be set to {level} because it depends on metadata.version level {ELR_NEEDS}");
+        let text =
+            format!("{name} could not be set to {level} because it depends on metadata.version level {ELR_NEEDS}");
         return Err(invalid(name, level, &text));
     }
     Ok(())

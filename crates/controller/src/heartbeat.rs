@@ -59,7 +59,9 @@ impl Heartbeats {
 
     /// True when this incarnation of the broker was heard from within the session timeout.
     pub(crate) fn has_session(&self, broker: BrokerId, epoch: i64, now: Now) -> bool {
-        self.contacts.get(&broker).is_some_and(|(of, at)| *of == epoch && at.saturating_add(self.session_ns) >= now.mono_ns)
+        self.contacts
+            .get(&broker)
+            .is_some_and(|(of, at)| *of == epoch && at.saturating_add(self.session_ns) >= now.mono_ns)
     }
 
     /// The broker that has been silent longest, if it is longer than the session timeout; its contact is forgotten.

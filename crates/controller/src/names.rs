@@ -19,9 +19,9 @@ pub fn reason_invalid(name: &str) -> Option<String> {
         _ if name.encode_utf16().count() > NAME_CHARS_MAX => {
             format!("the length of '{name}' is longer than the max allowed length {NAME_CHARS_MAX}")
         }
-        _ if !name.bytes().all(|c| c.is_ascii_alphanumeric() || matches!(c, b'.' | b'_' | b'-')) => format!(
-            "'{name}' contains one or more characters other than ASCII alphanumerics, '.', '_' and '-'"
-        ),
+        _ if !name.bytes().all(|c| c.is_ascii_alphanumeric() || matches!(c, b'.' | b'_' | b'-')) => {
+            format!("'{name}' contains one or more characters other than ASCII alphanumerics, '.', '_' and '-'")
+        }
         _ => return None,
     };
     Some(format!("Topic name is invalid: {text}"))

@@ -248,4 +248,3 @@ impl<'c> PartitionChange<'c> {
         }
     }
 }
-

@@ -25,7 +25,7 @@ impl Controller {
         self.check_additions(single())?;
         let mut results = Vec::with_capacity(request.topics.len());
         for name in &repeated {
-            let error = Err(ApiError::new(ErrorCode::INVALID_REQUEST, "Duplicate topic name."));
+            let error: Result<(), _> = Err(ApiError::new(ErrorCode::INVALID_REQUEST, "Duplicate topic name."));
             results.push(result_of(&Cow::Owned((*name).to_owned()), &error));
         }
         let mut records = Vec::new();

@@ -4,14 +4,15 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use base::{BrokerId, PartitionIndex, Prng};
-use config::Wanted;
+use config::{AlterOp, Change, Wanted};
 use metadata::{ConfigResource, LeaderRecoveryState, PartitionRegistration, VersionedRecord};
 use wire::ErrorCode;
-use wire::create_topics_request::{CreatableReplicaAssignment, CreatableTopic, CreateTopicsRequest};
+use wire::create_topics_request::{
+    CreatableReplicaAssignment, CreatableTopic, CreatableTopicConfig, CreateTopicsRequest,
+};
 use wire::create_topics_response::{CreatableTopicConfigs, CreatableTopicResult, CreateTopicsResponse};
 use wire::topic_record::TopicRecord;
 
-use crate::config_changes::ConfigChange;
 use crate::controller::{Controller, Decision, RECORDS_PER_REQUEST_MAX, random_uuid};
 use crate::elections::too_many_changes;
 use crate::error::{ApiError, code_and_message};
@@ -39,9 +40,9 @@ impl Controller {
             let outcome = self.create_topic(prng, topic, &mut records);
             topics.push(outcome.unwrap_or_else(|error| failed(&topic.name, error)));
         }
-        for name in repeated {
+        for name in &repeated {
             let error = ApiError::new(ErrorCode::INVALID_REQUEST, "Duplicate topic name.");
-            topics.push(failed(&Cow::Owned(name.to_owned()), error));
+            topics.push(failed(&Cow::Owned((*name).to_owned()), error));
         }
         for topic in single().filter(|topic| topic.name == CLUSTER_METADATA_TOPIC) {
             let text = format!("Creation of internal topic {CLUSTER_METADATA_TOPIC} is prohibited.");
@@ -103,7 +104,10 @@ impl Controller {
     }
 
     /// Records of the configuration that the topic is created with.
-    fn creation_configs(&mut self, topic: &CreatableTopic<'_>) -> Result<Vec<VersionedRecord<'static>>, ApiError> {
+    fn creation_configs<'c>(
+        &mut self,
+        topic: &'c CreatableTopic<'_>,
+    ) -> Result<Vec<VersionedRecord<'static>>, ApiError> {
         let without_value: Vec<&str> =
             topic.configs.iter().filter(|config| config.value.is_none()).map(|config| &*config.name).collect();
         if !without_value.is_empty() {
@@ -113,9 +117,18 @@ impl Controller {
         if topic.configs.is_empty() {
             return Ok(Vec::new());
         }
-        let changes = topic.configs.iter().map(|config| ConfigChange::set(&config.name, config.value.as_deref()));
-        let changes: Vec<ConfigChange<'_>> = changes.collect();
-        self.change_configs(&ConfigResource::topic(&topic.name), &changes, true)
+        let set = |config: &'c CreatableTopicConfig<'_>| Change {
+            name: &config.name,
+            op: AlterOp::Set,
+            value: config.value.as_deref(),
+        };
+        // Of an option that is named twice the last value counts.
+        let mut changes: BTreeMap<&str, Change<'c>> = BTreeMap::new();
+        changes.extend(topic.configs.iter().map(|config| (&*config.name, set(config))));
+        let changes: Vec<Change<'_>> = changes.into_values().collect();
+        let mut records = self.change_configs(&ConfigResource::topic(&topic.name), &changes, true)?;
+        records.extend(self.clear_elr_records(&records));
+        Ok(records)
     }
 
     /// The configuration in force, as a creation answers it since version 5.
@@ -155,7 +168,8 @@ impl Controller {
         }
         let defaults = &self.layered().current.topics;
         let count = u32::try_from(topic.num_partitions).unwrap_or(defaults.partitions);
-        let factor = if topic.replication_factor == -1 { defaults.replication_factor } else { topic.replication_factor };
+        let factor =
+            if topic.replication_factor == -1 { defaults.replication_factor } else { topic.replication_factor };
         let replicas = self.place(prng, count, factor).map_err(|reason| {
             let text = format!("Unable to replicate the partition {factor} time(s): {reason}");
             ApiError::new(ErrorCode::INVALID_REPLICATION_FACTOR, text)
@@ -176,14 +190,13 @@ impl Controller {
     /// # Errors
     /// Kafka's text when there are too few brokers.
     pub(crate) fn place(&self, prng: &mut Prng, count: u32, factor: i16) -> Result<Vec<Vec<BrokerId>>, String> {
-        let usable = self.image().cluster.brokers().filter(|broker| {
-            !self.heartbeats.is_shutting_down(broker.id) && broker.has_uncordoned_directory()
-        });
-        let usable = usable.map(|broker| UsableBroker {
-            id: broker.id,
-            rack: broker.rack.clone(),
-            fenced: broker.fenced,
-        });
+        let usable = self
+            .image()
+            .cluster
+            .brokers()
+            .filter(|broker| !self.heartbeats.is_shutting_down(broker.id) && broker.has_uncordoned_directory());
+        let usable =
+            usable.map(|broker| UsableBroker { id: broker.id, rack: broker.rack.clone(), fenced: broker.fenced });
         let mut placer = Placer::new(usable, prng);
         let wanted = placer.check(factor)?;
         Ok((0..count).map(|_| placer.place(wanted)).collect())
@@ -204,7 +217,8 @@ impl Controller {
     }
 
     fn assigned_partitions(&self, topic: &CreatableTopic<'_>) -> Result<Vec<PartitionRegistration>, ApiError> {
-        for (set, what) in [(topic.replication_factor != -1, "replication factor"), (topic.num_partitions != -1, "numPartitions")]
+        for (set, what) in
+            [(topic.replication_factor != -1, "replication factor"), (topic.num_partitions != -1, "numPartitions")]
         {
             if set {
                 let text = format!("A manual partition assignment was specified, but {what} was not set to -1.");

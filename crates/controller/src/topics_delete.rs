@@ -26,10 +26,10 @@ struct Named<'r> {
 }
 
 impl<'r> Named<'r> {
-    fn add_name(&mut self, name: &Cow<'r, str>) {
-        if self.repeated_names.contains(name) || !self.names.insert(name.clone()) {
-            self.names.remove(name);
-            self.repeated_names.insert(name.clone());
+    fn add_name(&mut self, name: Cow<'r, str>) {
+        if self.repeated_names.contains(&name) || !self.names.insert(name.clone()) {
+            self.names.remove(&name);
+            self.repeated_names.insert(name);
         }
     }
 
@@ -109,7 +109,7 @@ impl Controller {
 
 fn collect<'r>(request: &DeleteTopicsRequest<'r>, responses: &mut Vec<DeletableTopicResult<'r>>) -> Named<'r> {
     let mut named = Named::default();
-    request.topic_names.iter().for_each(|name| named.add_name(name));
+    request.topic_names.iter().for_each(|name| named.add_name(name.clone()));
     for topic in &request.topics {
         let invalid = |text| ApiError::new(ErrorCode::INVALID_REQUEST, text);
         match (&topic.name, topic.topic_id.is_zero()) {
@@ -117,7 +117,7 @@ fn collect<'r>(request: &DeleteTopicsRequest<'r>, responses: &mut Vec<DeletableT
                 responses.push(failed(None, Uuid::ZERO, invalid("Neither topic name nor id were specified.")));
             }
             (None, false) => named.add_id(topic.topic_id),
-            (Some(name), true) => named.add_name(name),
+            (Some(name), true) => named.add_name(name.clone()),
             (Some(name), false) => {
                 let error = invalid("You may not specify both topic name and topic id.");
                 responses.push(failed(Some(name.clone()), topic.topic_id, error));

@@ -97,6 +97,11 @@ impl MetadataDelta {
         self.before_transaction.is_some()
     }
 
+    /// The image without the records of an open transaction.
+    pub fn committed_image(&self) -> &Arc<MetadataImage> {
+        self.before_transaction.as_deref().map_or(&self.image, |before| &before.image)
+    }
+
     pub(crate) fn begin_transaction(&mut self) -> Result<(), String> {
         if self.in_transaction() {
             return Err("a transaction is already open".to_owned());
