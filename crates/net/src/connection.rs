@@ -1,0 +1,275 @@
+//! One connection: a reading half that frames, admits and starts requests, and a writing half that answers them in order.
+//!
+//! Both halves are futures of one task, so handing a response from one to the other costs no wake-up.
+
+use crate::frame::{FrameError, FrameReader, Progress};
+use crate::registry::{NetCore, Registry};
+use crate::service::{ConnectionInfo, Outgoing, Reply, Request, Response, Service};
+use bytes::{Bytes, BytesMut};
+use reactor::net::TcpStream;
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::future::{Future, poll_fn};
+use std::io;
+use std::pin::{Pin, pin};
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+use wire::Segment;
+
+/// Requests of one connection that may wait for their response at once. Clients default to 5 (Java) or send as fast as
+/// they can (librdkafka); past some dozens nothing is gained and a connection's share of memory grows.
+const IN_FLIGHT_MAX: usize = 64;
+
+/// Responses that are sent by one system call when they are ready together.
+const BATCHED_RESPONSES_MAX: usize = 32;
+
+/// Length prefix of a response, in bytes.
+const PREFIX_BYTES: usize = 4;
+
+/// What the two halves of a connection, and the registry, share.
+pub(crate) struct Link {
+    pub(crate) stream: TcpStream,
+    /// Monotonic milliseconds at which bytes last arrived or a response was sent.
+    pub(crate) active_ms: Cell<u64>,
+    /// Requests begun and not yet answered.
+    in_flight: Cell<usize>,
+    /// The one request in flight tolerates no other beside it.
+    exclusive: Cell<bool>,
+    replies: RefCell<VecDeque<Reply>>,
+    /// Set when one half did something the other may wait for.
+    kick: Cell<bool>,
+    /// No further request is begun; the connection ends when those in flight are answered.
+    draining: Cell<bool>,
+    /// Memory was granted for a frame that is not complete.
+    pub(crate) holds_memory: Cell<bool>,
+    /// The connection ends at its next step.
+    killed: Cell<bool>,
+    waker: RefCell<Option<Waker>>,
+}
+
+impl Link {
+    fn new(stream: TcpStream, now_ms: u64) -> Link {
+        Link {
+            stream,
+            active_ms: Cell::new(now_ms),
+            in_flight: Cell::new(0),
+            exclusive: Cell::new(false),
+            replies: RefCell::new(VecDeque::new()),
+            kick: Cell::new(false),
+            draining: Cell::new(false),
+            holds_memory: Cell::new(false),
+            killed: Cell::new(false),
+            waker: RefCell::new(None),
+        }
+    }
+
+    /// True when a request waits for its response.
+    pub(crate) fn busy(&self) -> bool {
+        self.in_flight.get() > 0
+    }
+
+    /// Ends the connection, whatever it waits for.
+    pub(crate) fn kill(&self) {
+        self.killed.set(true);
+        if let Some(waker) = self.waker.borrow_mut().take() {
+            waker.wake();
+        }
+    }
+
+    /// Ends the connection: at once when nothing is in flight, else after the last response.
+    pub(crate) fn drain(&self) {
+        self.draining.set(true);
+        if !self.busy() {
+            self.kill();
+        }
+    }
+
+    fn may_begin(&self, overlaps: bool) -> bool {
+        match self.in_flight.get() {
+            0 => true,
+            n => overlaps && !self.exclusive.get() && n < IN_FLIGHT_MAX,
+        }
+    }
+
+    fn begin(&self, overlaps: bool) {
+        self.in_flight.set(self.in_flight.get() + 1);
+        self.exclusive.set(!overlaps);
+    }
+
+    fn answered(&self, count: usize) {
+        assert!(count <= self.in_flight.get(), "{count} answers to {} requests", self.in_flight.get());
+        self.in_flight.set(self.in_flight.get() - count);
+        self.active_ms.set(reactor::now().mono_ms());
+        self.kick.set(true);
+        if self.draining.get() && !self.busy() {
+            self.killed.set(true);
+        }
+    }
+}
+
+/// Waits inside the connection's task until `ready` holds; looked at again whenever either half made a step.
+fn until(ready: impl Fn() -> bool) -> impl Future<Output = ()> {
+    poll_fn(move |_| if ready() { Poll::Ready(()) } else { Poll::Pending })
+}
+
+/// Why the reading half stopped.
+#[derive(Debug)]
+enum End {
+    /// The peer closed, or we shut the socket down.
+    Closed,
+    /// The socket failed.
+    Io(io::Error),
+    /// The bytes are not frames.
+    Frame(FrameError),
+}
+
+/// Serves a connection until it ends.
+pub(crate) async fn serve<S: Service>(core: Rc<NetCore<S>>, stream: TcpStream, info: ConnectionInfo) {
+    let link = Rc::new(Link::new(stream, reactor::now().mono_ms()));
+    let registered = Registry::enter(&core.registry, info.id, link.clone());
+    let session = Rc::new(core.service.open(info.clone()));
+    let end = run(&core, &link, &session).await;
+    match end {
+        End::Closed => tracing::debug!(connection = info.id, peer = %info.peer, "closed"),
+        End::Io(error) => tracing::debug!(connection = info.id, peer = %info.peer, %error, "socket failed"),
+        End::Frame(error) => {
+            if let Some(held_back) = core.bad_frames.open(reactor::now()) {
+                tracing::warn!(peer = %info.peer, listener = %info.listener, %error, held_back, "closing a connection that does not speak the protocol");
+            }
+        }
+    }
+    // The peer gets an orderly end even when bytes of its are left unread.
+    link.stream.shutdown();
+    drop(registered);
+}
+
+/// Drives both halves in one task. The end of either ends the connection.
+async fn run<S: Service>(core: &Rc<NetCore<S>>, link: &Rc<Link>, session: &Rc<S::Session>) -> End {
+    let mut reading = pin!(read_requests(core, link, session));
+    let mut writing = pin!(write_responses(link));
+    poll_fn(|cx: &mut Context<'_>| {
+        loop {
+            if link.killed.get() {
+                return Poll::Ready(End::Closed);
+            }
+            link.kick.set(false);
+            if let Poll::Ready(end) = reading.as_mut().poll(cx) {
+                return Poll::Ready(end);
+            }
+            if let Poll::Ready(result) = writing.as_mut().poll(cx) {
+                return Poll::Ready(result.map_or_else(End::Io, |()| End::Closed));
+            }
+            if !link.kick.get() {
+                if link.waker.borrow().is_none() {
+                    *link.waker.borrow_mut() = Some(cx.waker().clone());
+                }
+                return Poll::Pending;
+            }
+        }
+    })
+    .await
+}
+
+async fn read_requests<S: Service>(core: &Rc<NetCore<S>>, link: &Rc<Link>, session: &Rc<S::Session>) -> End {
+    let mut reader = FrameReader::new(core.limits.frame_bytes_max);
+    let mut permit = None;
+    loop {
+        match reader.advance() {
+            Err(error) => return End::Frame(error),
+            Ok(Progress::More) => {
+                let (result, buf) = link.stream.recv(reader.lend()).await;
+                match result {
+                    Ok(0) => return End::Closed,
+                    Ok(n) => reader.give_back(buf, n),
+                    Err(error) => return End::Io(error),
+                }
+                link.active_ms.set(reactor::now().mono_ms());
+            }
+            Ok(Progress::Admit(bytes)) => {
+                permit = Some(core.admission.acquire(bytes).await);
+                link.holds_memory.set(true);
+                reader.admit();
+            }
+            Ok(Progress::Frame(frame)) => {
+                link.holds_memory.set(false);
+                let overlaps = core.service.overlaps(session, &frame);
+                until(|| link.may_begin(overlaps) && !link.draining.get()).await;
+                link.begin(overlaps);
+                let permit = permit.take().expect("a frame is read after its memory was granted");
+                let request = Request { frame, permit, received: reactor::now() };
+                let reply = core.service.start(session, request).await;
+                link.replies.borrow_mut().push_back(reply);
+            }
+        }
+    }
+}
+
+/// Waits for the next response in order and takes those ready behind it.
+async fn next_responses(link: &Link, out: &mut Vec<Response>) {
+    let reply = poll_fn(|_| match link.replies.borrow_mut().pop_front() {
+        Some(reply) => Poll::Ready(reply),
+        None => Poll::Pending,
+    })
+    .await;
+    out.push(match reply {
+        Reply::Ready(response) => response,
+        Reply::Later(later) => later.await,
+    });
+    let mut replies = link.replies.borrow_mut();
+    while out.len() < BATCHED_RESPONSES_MAX {
+        match replies.pop_front() {
+            Some(Reply::Ready(response)) => out.push(response),
+            Some(later) => {
+                replies.push_front(later);
+                break;
+            }
+            None => break,
+        }
+    }
+}
+
+async fn write_responses(link: &Link) -> io::Result<()> {
+    let mut responses = Vec::new();
+    loop {
+        next_responses(link, &mut responses).await;
+        let count = responses.len();
+        let mut pieces = Vec::new();
+        let mut close = false;
+        for response in responses.drain(..) {
+            match response {
+                Response::Send(out) if !close => pieces = send_or_gather(link, pieces, out).await?,
+                Response::Close => close = true,
+                Response::Send(_) | Response::Nothing => {}
+            }
+        }
+        if !pieces.is_empty() {
+            link.stream.send_all(pieces).await?;
+        }
+        if close {
+            return Ok(());
+        }
+        link.answered(count);
+    }
+}
+
+/// Adds a response to `pieces`; a file range in it forces out what was gathered before.
+async fn send_or_gather(link: &Link, mut pieces: Vec<Bytes>, out: Outgoing) -> io::Result<Vec<Bytes>> {
+    let total: usize = out.segments.iter().map(Segment::len).sum();
+    let Ok(prefix) = i32::try_from(total) else {
+        return Err(io::Error::other(format!("a response of {total} bytes does not fit its length prefix")));
+    };
+    let mut head = BytesMut::with_capacity(PREFIX_BYTES);
+    head.extend_from_slice(&prefix.to_be_bytes());
+    pieces.push(head.freeze());
+    for segment in out.segments {
+        match segment {
+            Segment::Bytes(bytes) => pieces.push(bytes),
+            Segment::External { len, token } => {
+                let range = &out.files[token as usize];
+                link.stream.send_all(std::mem::take(&mut pieces)).await?;
+                link.stream.splice_from(&range.file, range.offset, u64::from(len)).await?;
+            }
+        }
+    }
+    Ok(pieces)
+}

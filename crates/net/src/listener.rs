@@ -1,0 +1,83 @@
+//! Accepting connections on one core.
+
+use crate::connection;
+use crate::registry::NetCore;
+use crate::service::{ConnectionInfo, Service};
+use reactor::net::{BindOptions, TcpListener, TcpStream};
+use reactor::{Class, spawn};
+use std::io;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::time::Duration;
+
+/// Pause after a failed accept, in milliseconds: most often file descriptors ran out, and retrying at once would spin.
+const ACCEPT_RETRY_MS: u64 = 50;
+
+/// Where to listen.
+#[derive(Clone, Debug)]
+pub struct ListenerSpec {
+    /// Name of the listener, as in `listeners`.
+    pub name: String,
+    /// Address to bind.
+    pub addr: SocketAddr,
+    /// `socket.listen.backlog.size`.
+    pub backlog: u32,
+}
+
+/// A bound socket of one core. Every core binds the same address; the kernel spreads connections over them.
+pub struct Listener {
+    name: Rc<str>,
+    socket: TcpListener,
+}
+
+impl Listener {
+    /// Binds and listens.
+    ///
+    /// # Errors
+    /// What the kernel says, for example that the address is in use.
+    pub fn bind(spec: &ListenerSpec) -> io::Result<Listener> {
+        let options = BindOptions { reuse_port: true, backlog: spec.backlog, ..BindOptions::default() };
+        let socket = TcpListener::bind(spec.addr, options)?;
+        Ok(Listener { name: Rc::from(spec.name.as_str()), socket })
+    }
+
+    /// The bound address, with the port the kernel chose if the specification left it open.
+    pub fn local_addr(&self) -> SocketAddr {
+        self.socket.local_addr()
+    }
+
+    /// Accepts until draining begins; each connection becomes a task.
+    pub async fn run<S: Service>(self, core: Rc<NetCore<S>>) {
+        while !core.registry.closing() {
+            match self.socket.accept().await {
+                Ok((stream, peer)) => self.accepted(&core, stream, peer),
+                Err(error) => {
+                    if let Some(held_back) = core.refused.open(reactor::now()) {
+                        tracing::warn!(listener = %self.name, %error, held_back, "accept failed");
+                    }
+                    reactor::sleep(Duration::from_millis(ACCEPT_RETRY_MS)).await;
+                }
+            }
+        }
+    }
+
+    fn accepted<S: Service>(&self, core: &Rc<NetCore<S>>, stream: TcpStream, peer: SocketAddr) {
+        let Some(counted) = core.count(peer.ip()) else {
+            if let Some(held_back) = core.refused.open(reactor::now()) {
+                tracing::warn!(listener = %self.name, %peer, held_back, "connection refused: max.connections or max.connections.per.ip is reached");
+            }
+            return;
+        };
+        // Responses are written whole; waiting to fill a packet would only add latency.
+        if let Err(error) = stream.set_nodelay(true) {
+            tracing::debug!(%peer, %error, "TCP_NODELAY not set");
+        }
+        let local = self.socket.local_addr();
+        let info = ConnectionInfo { id: core.next_connection_id(), peer, local, listener: self.name.clone() };
+        let core = core.clone();
+        spawn(Class::Normal, async move {
+            connection::serve(core, stream, info).await;
+            drop(counted);
+        });
+    }
+}

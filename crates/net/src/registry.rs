@@ -1,0 +1,179 @@
+//! The connections of one core: limits, idle reaping, draining.
+
+use crate::admission::{Admission, AdmissionLimits};
+use crate::connection::Link;
+use crate::counts::{ConnectionCounts, PerIp};
+use crate::limited::LogGate;
+use crate::service::Service;
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::rc::Rc;
+use std::time::Duration;
+
+/// One log line per core and this many milliseconds about peers that do not speak the protocol.
+const BAD_FRAME_LOG_INTERVAL_MS: u64 = 5_000;
+
+/// A peer that was granted memory for a frame while others wait for memory has this many milliseconds for its next byte.
+const STALLED_FRAME_MS_MAX: u64 = 30_000;
+
+/// The sweep runs this often at most, in milliseconds, and ten times per idle time otherwise.
+const SWEEP_INTERVAL_MS_MAX: u64 = 5_000;
+
+/// How often draining looks whether the last connection is gone, in milliseconds.
+const DRAIN_POLL_MS: u64 = 5;
+
+/// Limits of one core's connections, from the options of the same names.
+#[derive(Clone, Copy, Debug)]
+pub struct NetLimits {
+    /// `socket.request.max.bytes`.
+    pub frame_bytes_max: usize,
+    /// `connections.max.idle.ms`; `None` never reaps.
+    pub idle_ms_max: Option<u64>,
+    /// `max.connections`, over all cores.
+    pub connections_max: usize,
+    /// `max.connections.per.ip`.
+    pub connections_per_ip_max: usize,
+    /// Request memory of the core.
+    pub admission: AdmissionLimits,
+}
+
+/// The open connections of one core.
+#[derive(Default)]
+pub struct Registry {
+    links: RefCell<HashMap<u64, Rc<Link>>>,
+    per_ip: RefCell<PerIp>,
+    next_id: Cell<u64>,
+    closing: Cell<bool>,
+}
+
+/// A connection's entry in the registry; dropping it removes the entry.
+pub(crate) struct Entered {
+    registry: Rc<Registry>,
+    id: u64,
+}
+
+impl Drop for Entered {
+    fn drop(&mut self) {
+        self.registry.links.borrow_mut().remove(&self.id);
+    }
+}
+
+impl Registry {
+    pub(crate) fn enter(registry: &Rc<Registry>, id: u64, link: Rc<Link>) -> Entered {
+        if registry.closing.get() {
+            link.drain();
+        }
+        registry.links.borrow_mut().insert(id, link);
+        Entered { registry: registry.clone(), id }
+    }
+
+    /// Connections open on this core.
+    pub fn len(&self) -> usize {
+        self.links.borrow().len()
+    }
+
+    /// True when this core has no connection.
+    pub fn is_empty(&self) -> bool {
+        self.links.borrow().is_empty()
+    }
+
+    /// True once draining began: nothing is accepted any more.
+    pub fn closing(&self) -> bool {
+        self.closing.get()
+    }
+}
+
+/// A counted connection; dropping it uncounts it.
+pub(crate) struct Counted {
+    counts: ConnectionCounts,
+    registry: Rc<Registry>,
+    ip: IpAddr,
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.counts.remove();
+        self.registry.per_ip.borrow_mut().remove(self.ip);
+    }
+}
+
+/// Everything the connections of one core share.
+pub struct NetCore<S> {
+    /// The protocol.
+    pub service: S,
+    /// Limits.
+    pub limits: NetLimits,
+    /// Request memory.
+    pub admission: Admission,
+    /// Open connections.
+    pub registry: Rc<Registry>,
+    pub(crate) counts: ConnectionCounts,
+    pub(crate) bad_frames: LogGate,
+    pub(crate) refused: LogGate,
+}
+
+impl<S: Service> NetCore<S> {
+    /// The shared state of a core without connections.
+    pub fn new(service: S, limits: NetLimits, counts: ConnectionCounts) -> NetCore<S> {
+        NetCore {
+            service,
+            limits,
+            admission: Admission::new(limits.admission),
+            registry: Rc::new(Registry::default()),
+            counts,
+            bad_frames: LogGate::new(BAD_FRAME_LOG_INTERVAL_MS),
+            refused: LogGate::new(BAD_FRAME_LOG_INTERVAL_MS),
+        }
+    }
+
+    pub(crate) fn next_connection_id(&self) -> u64 {
+        self.registry.next_id.replace(self.registry.next_id.get() + 1)
+    }
+
+    /// Counts a connection from `ip`, or `None` when a limit is reached.
+    pub(crate) fn count(&self, ip: IpAddr) -> Option<Counted> {
+        if !self.counts.try_add(self.limits.connections_max) {
+            return None;
+        }
+        if !self.registry.per_ip.borrow_mut().try_add(ip, self.limits.connections_per_ip_max) {
+            self.counts.remove();
+            return None;
+        }
+        Some(Counted { counts: self.counts.clone(), registry: self.registry.clone(), ip })
+    }
+
+    /// Closes connections that were silent for too long, until draining begins. A connection with a request in flight
+    /// (a long poll, say) is never idle.
+    pub async fn sweep(self: Rc<Self>) {
+        let idle_ms = self.limits.idle_ms_max.unwrap_or(u64::MAX);
+        let interval_ms = (idle_ms / 10).clamp(1, SWEEP_INTERVAL_MS_MAX);
+        while !self.registry.closing.get() {
+            reactor::sleep(Duration::from_millis(interval_ms)).await;
+            let now_ms = reactor::now().mono_ms();
+            let contended = self.admission.contended();
+            for link in self.registry.links.borrow().values() {
+                let silent_ms = now_ms.saturating_sub(link.active_ms.get());
+                let stalled = contended && link.holds_memory.get() && silent_ms > STALLED_FRAME_MS_MAX;
+                if stalled || (silent_ms > idle_ms && !link.busy()) {
+                    link.kill();
+                }
+            }
+        }
+    }
+
+    /// Accepts and begins nothing more, lets what is in flight be answered for up to `grace_ms`, then closes.
+    pub async fn drain(&self, grace_ms: u64) {
+        self.registry.closing.set(true);
+        for link in self.registry.links.borrow().values() {
+            link.drain();
+        }
+        let deadline_ms = reactor::now().mono_ms() + grace_ms;
+        while !self.registry.is_empty() && reactor::now().mono_ms() < deadline_ms {
+            reactor::sleep(Duration::from_millis(DRAIN_POLL_MS)).await;
+        }
+        for link in self.registry.links.borrow().values() {
+            link.kill();
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! What a connection asks of the protocol above it, and what it is given to send.
+
+use crate::admission::Permit;
+use base::Now;
+use bytes::Bytes;
+use std::future::Future;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::rc::Rc;
+use wire::Segment;
+
+/// Who is on the other end, fixed for the life of a connection.
+#[derive(Clone, Debug)]
+pub struct ConnectionInfo {
+    /// Number of the connection on its core, for log lines.
+    pub id: u64,
+    /// The peer's address.
+    pub peer: SocketAddr,
+    /// The address the peer connected to.
+    pub local: SocketAddr,
+    /// Name of the listener, as in `listeners`.
+    pub listener: Rc<str>,
+}
+
+/// One frame, with the memory admitted for it.
+#[derive(Debug)]
+pub struct Request {
+    /// The frame without its length prefix.
+    pub frame: Bytes,
+    /// To be kept as long as bytes of the frame are referenced.
+    pub permit: Permit,
+    /// When the frame was complete.
+    pub received: Now,
+}
+
+/// A range of a file that becomes part of a response without passing through user memory.
+#[derive(Debug)]
+pub struct FileRange {
+    /// The file.
+    pub file: reactor::fs::File,
+    /// Where the range begins, in bytes.
+    pub offset: u64,
+}
+
+/// The bytes of one response: header and body, without the length prefix.
+#[derive(Debug, Default)]
+pub struct Outgoing {
+    /// In order; [`Segment::External`] refers to `files` by its token.
+    pub segments: Vec<Segment>,
+    /// What the tokens stand for.
+    pub files: Vec<FileRange>,
+}
+
+/// How a request ends.
+#[derive(Debug)]
+pub enum Response {
+    /// A response frame.
+    Send(Outgoing),
+    /// Nothing is sent (Produce with acks=0).
+    Nothing,
+    /// The connection is closed after the responses before this one.
+    Close,
+}
+
+/// A response that is still being worked out. Dropped when the connection goes away.
+pub type Later = Pin<Box<dyn Future<Output = Response>>>;
+
+/// What [`Service::start`] gives back.
+pub enum Reply {
+    /// The response is known.
+    Ready(Response),
+    /// The response will be known.
+    Later(Later),
+}
+
+/// The protocol on top of frames. One value per core, shared by its connections.
+pub trait Service: 'static {
+    /// State of one connection (client software, principal, ...).
+    type Session: 'static;
+
+    /// A connection was accepted.
+    fn open(&self, info: ConnectionInfo) -> Self::Session;
+
+    /// True when this request may begin while earlier ones of its connection, which are of this kind too, still wait for
+    /// their response. Every other request waits until all before it are answered, and all after it wait for it, so a
+    /// client sees the effects of its requests in the order it sent them.
+    fn overlaps(&self, session: &Self::Session, frame: &Bytes) -> bool;
+
+    /// Begins a request. The connection reads on when this returns, so whatever fixes the order of overlapping requests
+    /// (posting their appends) is done by then; only waiting is left to [`Reply::Later`].
+    fn start(&self, session: &Rc<Self::Session>, request: Request) -> impl Future<Output = Reply>;
+}
