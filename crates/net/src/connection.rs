@@ -5,7 +5,7 @@
 use crate::frame::{FrameError, FrameReader, Progress};
 use crate::registry::{NetCore, Registry};
 use crate::service::{ConnectionInfo, Outgoing, Reply, Request, Response, Service};
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use reactor::net::TcpStream;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -22,9 +22,6 @@ const IN_FLIGHT_MAX: usize = 64;
 
 /// Responses that are sent by one system call when they are ready together.
 const BATCHED_RESPONSES_MAX: usize = 32;
-
-/// Length prefix of a response, in bytes.
-const PREFIX_BYTES: usize = 4;
 
 /// What the two halves of a connection, and the registry, share.
 pub(crate) struct Link {
@@ -254,13 +251,6 @@ async fn write_responses(link: &Link) -> io::Result<()> {
 
 /// Adds a response to `pieces`; a file range in it forces out what was gathered before.
 async fn send_or_gather(link: &Link, mut pieces: Vec<Bytes>, out: Outgoing) -> io::Result<Vec<Bytes>> {
-    let total: usize = out.segments.iter().map(Segment::len).sum();
-    let Ok(prefix) = i32::try_from(total) else {
-        return Err(io::Error::other(format!("a response of {total} bytes does not fit its length prefix")));
-    };
-    let mut head = BytesMut::with_capacity(PREFIX_BYTES);
-    head.extend_from_slice(&prefix.to_be_bytes());
-    pieces.push(head.freeze());
     for segment in out.segments {
         match segment {
             Segment::Bytes(bytes) => pieces.push(bytes),

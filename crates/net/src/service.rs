@@ -42,7 +42,7 @@ pub struct FileRange {
     pub offset: u64,
 }
 
-/// The bytes of one response: header and body, without the length prefix.
+/// The bytes of one response: length prefix, header and body.
 #[derive(Debug, Default)]
 pub struct Outgoing {
     /// In order; [`Segment::External`] refers to `files` by its token.

@@ -1,0 +1,113 @@
+//! The APIs this broker serves: one row each. What has no row is not advertised and not answered.
+
+use crate::call::{Answer, Call};
+use crate::handlers;
+use std::future::Future;
+use std::ops::RangeInclusive;
+use std::pin::Pin;
+use wire::ApiKey;
+
+/// A handler's future.
+pub type AnswerFuture = Pin<Box<dyn Future<Output = Answer>>>;
+
+/// How a request is served.
+#[derive(Clone, Copy)]
+pub enum Handler {
+    /// Answered at once from what this core knows.
+    Sync(fn(&Call) -> Answer),
+    /// Answered after asking other cores, or waiting.
+    Async(fn(Call) -> AnswerFuture),
+    /// Produce: its order is fixed when it begins, so the next one may begin before it is answered.
+    Produce,
+    /// The undecoded body goes to the controller, whose answer goes back.
+    Forward,
+}
+
+/// One API.
+#[derive(Clone, Copy)]
+pub struct ApiRow {
+    /// The API.
+    pub api: ApiKey,
+    /// Highest version served; lower than the protocol's only while the rest is missing.
+    pub max: i16,
+    /// How it is served.
+    pub handler: Handler,
+    /// What a client should know about this broker's implementation; part of the compatibility table.
+    pub note: &'static str,
+}
+
+impl ApiRow {
+    const fn new(api: ApiKey, handler: Handler) -> ApiRow {
+        ApiRow { api, max: api.info().max_stable, handler, note: "" }
+    }
+
+    const fn note(self, note: &'static str) -> ApiRow {
+        ApiRow { note, ..self }
+    }
+
+    /// True when requests of this version are answered.
+    pub fn serves(&self, version: i16) -> bool {
+        (self.api.info().min..=self.max).contains(&version)
+    }
+
+    /// The versions to put into ApiVersions.
+    pub fn advertised(&self) -> RangeInclusive<i16> {
+        *self.api.info().advertised().start()..=self.max
+    }
+}
+
+macro_rules! handler_of {
+    ($handler:path) => {
+        Handler::Async(|call| Box::pin($handler(call)))
+    };
+}
+
+/// All rows, by ascending key.
+pub static ROWS: &[ApiRow] = &[
+    ApiRow::new(ApiKey::Metadata, Handler::Sync(handlers::metadata::handle)),
+    ApiRow::new(ApiKey::ApiVersions, Handler::Sync(handlers::api_versions::handle)),
+    ApiRow::new(ApiKey::CreateTopics, Handler::Forward),
+    ApiRow::new(ApiKey::DeleteTopics, Handler::Forward),
+    ApiRow::new(ApiKey::ListPartitionReassignments, Handler::Sync(handlers::list_partition_reassignments::handle)),
+    ApiRow::new(ApiKey::DescribeCluster, Handler::Sync(handlers::describe_cluster::handle)),
+    ApiRow::new(ApiKey::DescribeTopicPartitions, Handler::Sync(handlers::describe_topic_partitions::handle)),
+];
+
+/// Row of each key, for the request path.
+static INDEX: [Option<&ApiRow>; KEYS_MAX] = index();
+
+/// Keys of the protocol are below this.
+const KEYS_MAX: usize = 128;
+
+const fn index() -> [Option<&'static ApiRow>; KEYS_MAX] {
+    let mut index = [None; KEYS_MAX];
+    let mut i = 0;
+    while i < ROWS.len() {
+        index[ROWS[i].api as usize] = Some(&ROWS[i]);
+        i += 1;
+    }
+    index
+}
+
+/// The row of an API, if it is served.
+pub fn row(api: ApiKey) -> Option<&'static ApiRow> {
+    INDEX.get(api as usize).copied().flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_are_in_order_and_advertise_only_stable_versions_of_broker_apis() {
+        assert!(ROWS.windows(2).all(|pair| (pair[0].api as u16) < (pair[1].api as u16)));
+        for one in ROWS {
+            let info = one.api.info();
+            assert!(info.on_broker, "{} is not for broker listeners", info.name);
+            assert!(info.min <= one.max && one.max <= info.max_stable, "{}", info.name);
+            assert!(row(one.api).is_some_and(|found| found.api == one.api));
+        }
+        assert_eq!(row(ApiKey::Produce).map(ApiRow::advertised), Some(0..=13));
+        assert!(row(ApiKey::Produce).is_some_and(|produce| !produce.serves(2) && produce.serves(3)));
+    }
+}

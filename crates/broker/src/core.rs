@@ -1,0 +1,182 @@
+//! One data core: what its connections and its partitions share.
+
+use crate::fetch_session::SessionCache;
+use crate::mesh::{Mesh, Remote};
+use crate::messages::{CoreReply, CoreRequest};
+use crate::serve::{self, Served};
+use base::{BrokerId, CoreId};
+use config::BrokerConfig;
+use metadata::MetadataImage;
+use net::LogGate;
+use partition::PartitionCore;
+use std::cell::{Cell, RefCell};
+use std::future::Future;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+/// Which cores there are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Layout {
+    /// Data cores are 0 up to this.
+    pub data_cores: u16,
+    /// The core that the controller runs on: one of the data cores, or the one behind them.
+    pub controller_core: CoreId,
+}
+
+impl Layout {
+    /// Number of cores, the controller's included.
+    pub fn cores(&self) -> u16 {
+        self.data_cores.max(self.controller_core.0 + 1)
+    }
+}
+
+/// Facts of this broker that never change while it runs.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Node {
+    /// `node.id`.
+    pub id: BrokerId,
+    /// Cluster id from `meta.properties`.
+    pub cluster_id: String,
+}
+
+/// Log lines of one core that hostile input could provoke.
+pub struct Gates {
+    /// Requests that are answered by closing the connection.
+    pub refusals: LogGate,
+}
+
+/// Pause between two log lines of one kind, in milliseconds.
+const GATE_INTERVAL_MS: u64 = 5_000;
+
+/// One data core.
+pub struct DataCore {
+    /// Which one.
+    pub id: CoreId,
+    /// Which others there are.
+    pub layout: Layout,
+    /// The broker.
+    pub node: Arc<Node>,
+    /// The way to the other cores.
+    pub mesh: Mesh,
+    /// The partitions that live here.
+    pub partitions: PartitionCore,
+    /// The fetch sessions whose ids belong here.
+    pub sessions: RefCell<SessionCache>,
+    /// Log lines at a bounded rate.
+    pub gates: Gates,
+    // The image is counted per core: all cores counting one `Arc` would fight over its cache line.
+    image: RefCell<Rc<Arc<MetadataImage>>>,
+    config: RefCell<Rc<BrokerConfig>>,
+    next_watch: Cell<u64>,
+}
+
+/// What a [`DataCore`] is made of.
+pub struct DataCoreParts {
+    /// Which core.
+    pub id: CoreId,
+    /// Which others there are.
+    pub layout: Layout,
+    /// The broker.
+    pub node: Arc<Node>,
+    /// The way to the other cores.
+    pub mesh: Mesh,
+    /// Its partitions.
+    pub partitions: PartitionCore,
+    /// Its sessions.
+    pub sessions: SessionCache,
+    /// The configuration.
+    pub config: Rc<BrokerConfig>,
+}
+
+impl DataCore {
+    /// A core that knows no metadata yet.
+    pub fn new(parts: DataCoreParts) -> DataCore {
+        DataCore {
+            id: parts.id,
+            layout: parts.layout,
+            node: parts.node,
+            mesh: parts.mesh,
+            partitions: parts.partitions,
+            sessions: RefCell::new(parts.sessions),
+            gates: Gates { refusals: LogGate::new(GATE_INTERVAL_MS) },
+            image: RefCell::new(Rc::new(Arc::new(MetadataImage::default()))),
+            config: RefCell::new(parts.config),
+            next_watch: Cell::new(0),
+        }
+    }
+
+    /// The metadata as of now.
+    pub fn image(&self) -> Rc<Arc<MetadataImage>> {
+        self.image.borrow().clone()
+    }
+
+    /// Puts newer metadata in force for requests that begin from here on.
+    pub fn set_image(&self, image: Arc<MetadataImage>) {
+        *self.image.borrow_mut() = Rc::new(image);
+    }
+
+    /// The configuration as of now.
+    pub fn config(&self) -> Rc<BrokerConfig> {
+        self.config.borrow().clone()
+    }
+
+    /// Puts another configuration in force.
+    pub fn set_config(&self, config: Rc<BrokerConfig>) {
+        *self.config.borrow_mut() = config;
+    }
+
+    /// Random bits.
+    pub fn random(&self) -> u64 {
+        reactor::random_u64()
+    }
+
+    /// A number for a watch, unique among those this core asks for.
+    pub fn next_watch(&self) -> u64 {
+        self.next_watch.replace(self.next_watch.get() + 1)
+    }
+
+    /// Asks a core, this one included. The order among questions to one core is fixed when this returns; the answer is
+    /// what is returned.
+    pub async fn ask(self: &Rc<Self>, to: CoreId, request: CoreRequest) -> Waiting {
+        if to != self.id {
+            return Waiting::Remote(self.mesh.post(to, request).await);
+        }
+        match serve::begin(self, self.id, request) {
+            Served::Done(reply) => Waiting::Done(Some(reply)),
+            Served::Later(reply) => Waiting::Local(reply),
+        }
+    }
+
+    /// Tells a core something whose loss does no harm; nothing is awaited.
+    pub fn tell(self: &Rc<Self>, to: CoreId, request: CoreRequest) {
+        if to != self.id {
+            self.mesh.tell(to, request);
+        } else if let Served::Later(_) = serve::begin(self, self.id, request) {
+            unreachable!("what is told is done at once");
+        }
+    }
+}
+
+/// An answer on its way.
+pub enum Waiting {
+    /// It is here.
+    Done(Option<CoreReply>),
+    /// It is being worked out on this core.
+    Local(Pin<Box<dyn Future<Output = CoreReply>>>),
+    /// It comes from another core.
+    Remote(Remote),
+}
+
+impl Future for Waiting {
+    type Output = CoreReply;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<CoreReply> {
+        match self.get_mut() {
+            Waiting::Done(reply) => Poll::Ready(reply.take().expect("polled again after it was ready")),
+            Waiting::Local(reply) => reply.as_mut().poll(cx),
+            Waiting::Remote(reply) => Pin::new(reply).poll(cx),
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! From a frame to its handler.
+
+use crate::api_table::{self, Handler};
+use crate::call::{Answer, Call, Head, Refusal};
+use crate::core::DataCore;
+use crate::handlers;
+use crate::session::ClientSession;
+use bytes::Bytes;
+use net::{ConnectionInfo, Reply, Request, Response, Service};
+use std::rc::Rc;
+use wire::{ApiKey, Reader, header};
+
+/// The protocol of one core's connections.
+pub struct Dispatch {
+    core: Rc<DataCore>,
+}
+
+impl Dispatch {
+    /// The protocol on top of `core`.
+    pub fn new(core: Rc<DataCore>) -> Dispatch {
+        Dispatch { core }
+    }
+}
+
+impl Service for Dispatch {
+    type Session = ClientSession;
+
+    fn open(&self, info: ConnectionInfo) -> ClientSession {
+        ClientSession::new(info)
+    }
+
+    fn overlaps(&self, _session: &ClientSession, frame: &Bytes) -> bool {
+        // A frame that is too short for a key is refused in its turn.
+        frame.get(..2) == Some(&ApiKey::Produce.code().to_be_bytes())
+    }
+
+    async fn start(&self, session: &Rc<ClientSession>, request: Request) -> Reply {
+        let (call, handler) = match begin(&self.core, session, request) {
+            Ok(begun) => begun,
+            Err(refusal) => return Reply::Ready(refused(&self.core, session, &refusal)),
+        };
+        match handler {
+            Handler::Sync(handle) => {
+                let answer = handle(&call);
+                Reply::Ready(finish(&call.core, &call.session, answer))
+            }
+            Handler::Async(handle) => later(&self.core, session, handle(call)),
+            Handler::Forward => later(&self.core, session, Box::pin(handlers::forward::handle(call))),
+            Handler::Produce => handlers::produce::start(call).await,
+        }
+    }
+}
+
+fn later(core: &Rc<DataCore>, session: &Rc<ClientSession>, answer: api_table::AnswerFuture) -> Reply {
+    let (core, session) = (core.clone(), session.clone());
+    Reply::Later(Box::pin(async move { finish(&core, &session, answer.await) }))
+}
+
+/// Reads the header and finds the row.
+fn begin(core: &Rc<DataCore>, session: &Rc<ClientSession>, request: Request) -> Result<(Call, Handler), Refusal> {
+    let mut reader = Reader::new(&request.frame);
+    let parsed = header::decode_request_header(&mut reader)?;
+    let api = ApiKey::from_i16(parsed.api_key).ok_or(Refusal::UnknownApi(parsed.api_key))?;
+    let row = api_table::row(api).ok_or(Refusal::UnknownApi(parsed.api_key))?;
+    let head = Head { api, version: parsed.api_version, correlation_id: parsed.correlation_id };
+    let body_at = reader.position();
+    drop(parsed);
+    // ApiVersions answers every version, so that a client can find out which ones there are.
+    if !row.serves(head.version) && api != ApiKey::ApiVersions {
+        return Err(Refusal::Version { api, version: head.version });
+    }
+    Ok((Call::new(core.clone(), session.clone(), head, request, body_at), row.handler))
+}
+
+/// An answer as the connection takes it.
+pub(crate) fn finish(core: &DataCore, session: &ClientSession, answer: Answer) -> Response {
+    match answer {
+        Ok(response) => response,
+        Err(refusal) => refused(core, session, &refusal),
+    }
+}
+
+fn refused(core: &DataCore, session: &ClientSession, refusal: &Refusal) -> Response {
+    if let Some(held_back) = core.gates.refusals.open(reactor::now()) {
+        tracing::warn!(peer = %session.info.peer, listener = %session.info.listener, %refusal, held_back, "closing a connection");
+    }
+    Response::Close
+}

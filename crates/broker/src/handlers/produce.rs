@@ -1,0 +1,224 @@
+//! Produce (key 0): append one batch each to some partitions.
+//!
+//! Versions: 3 magic 2 only; 5 log start offset; 7 zstd; 8 record errors and messages; 9 flexible; 10 the new leader's
+//! address beside NOT_LEADER_OR_FOLLOWER (KIP-951); 11, 12 transactions (KIP-890), no new fields; 13 topics by id.
+//! 0 is advertised as the lowest version and refused, as Kafka does: old librdkafka takes anything else for a broker
+//! without compression.
+//! Gaps: transactional batches are refused (INVALID_TXN_STATE), there is no transaction coordinator yet.
+
+use crate::call::{Call, Refusal};
+use crate::core::Waiting;
+use crate::dispatch;
+use crate::messages::{AppendDone, AppendJob, AppendPart, CoreReply, CoreRequest};
+use crate::topology;
+use base::{CoreId, PartitionKey};
+use metadata::MetadataImage;
+use net::{Reply, Response};
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use wire::ErrorCode;
+use wire::produce_request::{PartitionProduceData, ProduceRequest, TopicProduceData};
+use wire::produce_response::{
+    BatchIndexAndErrorMessage, LeaderIdAndEpoch, NodeEndpoint, PartitionProduceResponse, ProduceResponse,
+    TopicProduceResponse,
+};
+
+/// First version that names topics by id.
+const TOPIC_IDS_FROM: i16 = 13;
+/// First version in which zstd may be used.
+const ZSTD_FROM: i16 = 7;
+/// First version that carries the new leader.
+const LEADER_FROM: i16 = 10;
+
+/// A produce request whose appends have been posted.
+struct Posted {
+    acks: i16,
+    shape: Vec<TopicShape>,
+    /// Answers known without any core.
+    done: Vec<AppendDone>,
+    waiting: Vec<Waiting>,
+}
+
+/// A topic of the request, to build the response from.
+struct TopicShape {
+    name: String,
+    id: base::Uuid,
+    partitions: Vec<i32>,
+}
+
+/// Posts the appends, one message per core; what is left is to wait.
+pub async fn start(call: Call) -> Reply {
+    let jobs = {
+        let decoded = call.decode::<ProduceRequest<'_>>();
+        decoded.map(|request| plan(&call, &request))
+    };
+    let (mut posted, jobs) = match jobs {
+        Ok(planned) => planned,
+        Err(refusal) => return Reply::Ready(dispatch::finish(&call.core, &call.session, Err(refusal))),
+    };
+    for (core, job) in jobs {
+        posted.waiting.push(call.core.ask(core, CoreRequest::Append(job)).await);
+    }
+    Reply::Later(Box::pin(async move {
+        let answer = finish(&call, posted).await;
+        dispatch::finish(&call.core, &call.session, answer)
+    }))
+}
+
+/// Sorts the partitions by home core; those that cannot be appended to are answered at once.
+fn plan(call: &Call, request: &ProduceRequest<'_>) -> (Posted, BTreeMap<CoreId, AppendJob>) {
+    let image = call.core.image();
+    let mut posted =
+        Posted { acks: request.acks, shape: Vec::with_capacity(request.topic_data.len()), done: Vec::new(), waiting: Vec::new() };
+    let mut jobs: BTreeMap<CoreId, AppendJob> = BTreeMap::new();
+    let mut slot = 0;
+    for topic in &request.topic_data {
+        posted.shape.push(TopicShape {
+            name: topic.name.to_string(),
+            id: topic.topic_id,
+            partitions: topic.partition_data.iter().map(|partition| partition.index).collect(),
+        });
+        for partition in &topic.partition_data {
+            match check(call.version, request.acks, &image, topic, partition) {
+                Ok((key, records)) => {
+                    let core = key.home_core(call.core.layout.data_cores);
+                    let job = jobs.entry(core).or_insert_with(|| AppendJob {
+                        acks: request.acks,
+                        timeout_ms: request.timeout_ms.max(0).unsigned_abs(),
+                        parts: Vec::new(),
+                    });
+                    job.parts.push(AppendPart { slot, key, records });
+                }
+                Err((error, message)) => posted.done.push(AppendDone::failed(slot, error, message)),
+            }
+            slot += 1;
+        }
+    }
+    (posted, jobs)
+}
+
+type Refused = (ErrorCode, Option<String>);
+
+/// Finds the partition, and looks at what can be known of its records without their home core.
+fn check(
+    version: i16,
+    acks: i16,
+    image: &MetadataImage,
+    topic: &TopicProduceData<'_>,
+    partition: &PartitionProduceData,
+) -> Result<(PartitionKey, bytes::Bytes), Refused> {
+    if !(-1..=1).contains(&acks) {
+        return Err((ErrorCode::INVALID_REQUIRED_ACKS, None));
+    }
+    let found = match version >= TOPIC_IDS_FROM {
+        true => image.topics.by_id(topic.topic_id).ok_or(ErrorCode::UNKNOWN_TOPIC_ID),
+        false => image.topics.by_name(&topic.name).ok_or(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION),
+    };
+    let found = found.map_err(|error| (error, None))?;
+    if found.partition(partition.index).is_none() {
+        return Err((ErrorCode::UNKNOWN_TOPIC_OR_PARTITION, None));
+    }
+    let invalid = |text: String| (ErrorCode::INVALID_RECORD, Some(text));
+    let records = match &partition.records {
+        Some(wire::Records::Bytes(bytes)) if !bytes.is_empty() => bytes.clone(),
+        _ => {
+            let text = "must have at least one record batch per partition";
+            return Err(invalid(format!("Produce requests with version {version} {text}")));
+        }
+    };
+    if version < ZSTD_FROM && uses_zstd(&records) {
+        let text = "are not allowed to use ZStandard compression";
+        return Err((
+            ErrorCode::UNSUPPORTED_COMPRESSION_TYPE,
+            Some(format!("Produce requests with version {version} {text}")),
+        ));
+    }
+    Ok((PartitionKey { topic_id: found.id, partition: partition.index }, records))
+}
+
+fn uses_zstd(records: &[u8]) -> bool {
+    records::BatchHeader::parse(records).is_ok_and(|header| header.codec_bits() == ZSTD_BITS)
+}
+
+/// Compression bits of zstd in a batch's attributes.
+const ZSTD_BITS: u8 = 4;
+
+async fn finish(call: &Call, posted: Posted) -> Result<Response, Refusal> {
+    let Posted { acks, shape, mut done, waiting } = posted;
+    for one in waiting {
+        match one.await {
+            CoreReply::Append(answers) => done.extend(answers),
+            _ => unreachable!("an append is answered by appends"),
+        }
+    }
+    done.sort_by_key(|answer| answer.slot);
+    if acks == 0 {
+        let failed = done.iter().find(|answer| !answer.error.is_none());
+        return match failed {
+            Some(answer) => Err(Refusal::Unacknowledged(answer.error)),
+            None => Ok(Response::Nothing),
+        };
+    }
+    respond(call, shape, done)
+}
+
+fn respond(call: &Call, shape: Vec<TopicShape>, done: Vec<AppendDone>) -> Result<Response, Refusal> {
+    let image = call.core.image();
+    let mut answers = done.into_iter();
+    let mut leaders = BTreeMap::new();
+    let mut responses = Vec::with_capacity(shape.len());
+    for topic in shape {
+        let topic_id = match call.version >= TOPIC_IDS_FROM {
+            true => Some(topic.id),
+            false => image.topics.by_name(&topic.name).map(|found| found.id),
+        };
+        let partition_responses = topic.partitions.iter().map(|index| {
+            let answer = answers.next().expect("every partition of the request has an answer");
+            let moved = call.version >= LEADER_FROM && answer.error == ErrorCode::NOT_LEADER_OR_FOLLOWER;
+            let leader = moved.then(|| image.topics.partition(topic_id?, *index)).flatten();
+            let current_leader = leader.map_or_else(LeaderIdAndEpoch::default, |partition| {
+                leaders.insert(partition.leader, ());
+                LeaderIdAndEpoch { leader_id: partition.leader, leader_epoch: partition.leader_epoch }
+            });
+            partition_response(*index, answer, current_leader)
+        });
+        let partition_responses = partition_responses.collect();
+        responses.push(TopicProduceResponse {
+            name: Cow::Owned(topic.name),
+            topic_id: topic.id,
+            partition_responses,
+        });
+    }
+    let endpoint = |id: &i32| {
+        let node = topology::node(&image, call.listener(), *id)?;
+        Some(NodeEndpoint {
+            node_id: *id,
+            host: Cow::Borrowed(&node.endpoint.host),
+            port: i32::from(node.endpoint.port),
+            rack: node.broker.rack.as_deref().map(Cow::Borrowed),
+        })
+    };
+    let node_endpoints = leaders.keys().filter_map(endpoint).collect();
+    call.respond(&ProduceResponse { responses, node_endpoints, ..ProduceResponse::default() })
+}
+
+fn partition_response(
+    index: i32,
+    answer: AppendDone,
+    current_leader: LeaderIdAndEpoch,
+) -> PartitionProduceResponse<'static> {
+    let record_error = |(index, text): (i32, Option<String>)| BatchIndexAndErrorMessage {
+        batch_index: index,
+        batch_index_error_message: text.map(Cow::Owned),
+    };
+    PartitionProduceResponse {
+        index,
+        error_code: answer.error.0,
+        base_offset: answer.base_offset,
+        log_append_time_ms: answer.log_append_time_ms,
+        log_start_offset: answer.log_start_offset,
+        record_errors: answer.record_errors.into_iter().map(record_error).collect(),
+        error_message: answer.message.map(Cow::Owned),
+        current_leader,
+    }
+}

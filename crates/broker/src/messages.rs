@@ -1,0 +1,317 @@
+//! What cores ask of each other. Everything here is owned and `Send`; record bytes travel as reference-counted slices.
+
+use crate::fetch_session::{PartitionAsk, PartitionAnswer, PartitionFetch, Session, Taken};
+use base::{LeaderEpoch, Offset, PartitionKey, ProducerId};
+use bytes::Bytes;
+use metadata::{MetadataDelta, MetadataImage};
+use replica::Isolation;
+use std::sync::Arc;
+use wire::{ApiKey, ErrorCode};
+
+/// A question to another core.
+pub enum CoreRequest {
+    /// Append to partitions at home there.
+    Append(AppendJob),
+    /// Read from partitions at home there.
+    Read(ReadJob),
+    /// Answer when there is something to read.
+    Watch(WatchJob),
+    /// The watch of this number, posted by the same core, is not needed any more. Has no reply.
+    Unwatch(u64),
+    /// Look up offsets.
+    ListOffsets(Vec<OffsetQuery>),
+    /// Look up ends of leader epochs.
+    EpochEnds(Vec<EpochQuery>),
+    /// Producers known to partitions.
+    Producers(Vec<(u32, PartitionKey)>),
+    /// Sizes of the partitions of that core.
+    LogDirs,
+    /// Take a fetch session out of the cache for one fetch.
+    TakeSession {
+        /// Session id.
+        id: i32,
+        /// Epoch in the request.
+        epoch: i32,
+        /// The request names topics by id.
+        by_topic_id: bool,
+    },
+    /// Put it back.
+    PutSession(Box<Session>),
+    /// End a fetch session.
+    EndSession(i32),
+    /// Something for the controller, on its core.
+    Controller(Box<ControllerCall>),
+    /// Apply new metadata.
+    Publish(Arc<MetadataImage>, Arc<MetadataDelta>),
+}
+
+/// The answer to a [`CoreRequest`].
+pub enum CoreReply {
+    /// To `Append`.
+    Append(Vec<AppendDone>),
+    /// To `Read`.
+    Read(Vec<ReadDone>),
+    /// To `Watch`: bytes that can be read now.
+    Watch(usize),
+    /// To `ListOffsets`.
+    ListOffsets(Vec<OffsetFound>),
+    /// To `EpochEnds`.
+    EpochEnds(Vec<EpochFound>),
+    /// To `Producers`.
+    Producers(Vec<(u32, Result<Vec<ProducerInfo>, ErrorCode>)>),
+    /// To `LogDirs`.
+    LogDirs(Vec<LogDirPart>),
+    /// To `TakeSession`.
+    Session(Taken),
+    /// To `Controller`.
+    Controller(Result<Bytes, ErrorCode>),
+    /// To whatever only needs to be known as done.
+    Done,
+}
+
+/// Appends of one produce request to the partitions of one core.
+pub struct AppendJob {
+    /// `acks` of the request.
+    pub acks: i16,
+    /// How long the request may wait for its promise, in milliseconds.
+    pub timeout_ms: u32,
+    /// One per partition, in the order of the request.
+    pub parts: Vec<AppendPart>,
+}
+
+/// One partition's share of a produce request.
+pub struct AppendPart {
+    /// Where the answer belongs in the response.
+    pub slot: u32,
+    /// The partition.
+    pub key: PartitionKey,
+    /// The batch, a slice of the frame.
+    pub records: Bytes,
+}
+
+/// What became of an [`AppendPart`].
+#[derive(Clone, Debug)]
+pub struct AppendDone {
+    /// As in the part.
+    pub slot: u32,
+    /// NONE or why nothing was appended, or acknowledged.
+    pub error: ErrorCode,
+    /// Text for the client.
+    pub message: Option<String>,
+    /// Offset of the first record, or -1.
+    pub base_offset: Offset,
+    /// The broker's time if the topic stamps it, else -1; ms.
+    pub log_append_time_ms: i64,
+    /// First offset of the log, or -1.
+    pub log_start_offset: Offset,
+    /// Index in the batch and reason of each record that was refused.
+    pub record_errors: Vec<(i32, Option<String>)>,
+}
+
+impl AppendDone {
+    /// An answer without an append.
+    pub fn failed(slot: u32, error: ErrorCode, message: Option<String>) -> AppendDone {
+        AppendDone {
+            slot,
+            error,
+            message,
+            base_offset: -1,
+            log_append_time_ms: -1,
+            log_start_offset: -1,
+            record_errors: Vec::new(),
+        }
+    }
+}
+
+/// Reads of one fetch request from the partitions of one core.
+#[derive(Clone)]
+pub struct ReadJob {
+    /// How far the reader may look.
+    pub isolation: Isolation,
+    /// Bytes of records wanted at most, all parts together.
+    pub bytes_max: usize,
+    /// One per partition, in serving order.
+    pub parts: Vec<ReadPart>,
+}
+
+/// One partition's share of a fetch.
+#[derive(Clone, Copy, Debug)]
+pub struct ReadPart {
+    /// Where the answer belongs in the response.
+    pub slot: u32,
+    /// The partition.
+    pub key: PartitionKey,
+    /// What is asked of it.
+    pub ask: PartitionAsk,
+}
+
+/// What a [`ReadPart`] found.
+#[derive(Clone, Debug)]
+pub struct ReadDone {
+    /// As in the part.
+    pub slot: u32,
+    /// NONE or why nothing was read.
+    pub error: ErrorCode,
+    /// High watermark, or -1.
+    pub high_watermark: Offset,
+    /// Last stable offset, or -1.
+    pub last_stable_offset: Offset,
+    /// First offset of the log, or -1.
+    pub log_start_offset: Offset,
+    /// Epoch and end offset to which the reader has to truncate (KIP-595).
+    pub diverging: Option<(LeaderEpoch, Offset)>,
+    /// Aborted transactions in the range read, for read_committed only.
+    pub aborted: Option<Vec<(ProducerId, Offset)>>,
+    /// Whole batches.
+    pub records: Vec<Bytes>,
+}
+
+impl ReadDone {
+    /// An answer without data.
+    pub fn failed(slot: u32, error: ErrorCode) -> ReadDone {
+        ReadDone {
+            slot,
+            error,
+            high_watermark: -1,
+            last_stable_offset: -1,
+            log_start_offset: -1,
+            diverging: None,
+            aborted: None,
+            records: Vec::new(),
+        }
+    }
+
+    /// Bytes of records.
+    pub fn len(&self) -> usize {
+        self.records.iter().map(Bytes::len).sum()
+    }
+
+    /// True when there are no records.
+    pub fn is_empty(&self) -> bool {
+        self.records.is_empty()
+    }
+
+    /// As far as a session looks at it.
+    pub fn outline(&self) -> PartitionAnswer {
+        PartitionAnswer {
+            error: self.error.0,
+            high_watermark: self.high_watermark,
+            log_start_offset: self.log_start_offset,
+            has_content: !self.is_empty() || self.diverging.is_some(),
+            has_records: !self.is_empty(),
+        }
+    }
+}
+
+/// Wait until the partitions of one core have something to read.
+pub struct WatchJob {
+    /// Number given by the asking core, for [`CoreRequest::Unwatch`].
+    pub number: u64,
+    /// How far the reader may look.
+    pub isolation: Isolation,
+    /// How long the watch is kept at most, in milliseconds; it then answers with what there is.
+    pub wait_ms: u64,
+    /// Bytes that are enough.
+    pub bytes_min: usize,
+    /// The partitions and from where.
+    pub parts: Vec<ReadPart>,
+}
+
+/// One question of ListOffsets.
+#[derive(Clone, Copy, Debug)]
+pub struct OffsetQuery {
+    /// Where the answer belongs in the response.
+    pub slot: u32,
+    /// The partition.
+    pub key: PartitionKey,
+    /// Leader epoch the client knows, or -1.
+    pub current_leader_epoch: LeaderEpoch,
+    /// A time in ms, or one of the special values.
+    pub timestamp: i64,
+    /// How far the client may look.
+    pub isolation: Isolation,
+}
+
+/// Its answer.
+#[derive(Clone, Copy, Debug)]
+pub struct OffsetFound {
+    /// As in the question.
+    pub slot: u32,
+    /// NONE or why there is no offset.
+    pub error: ErrorCode,
+    /// Timestamp of the record, or -1.
+    pub timestamp: i64,
+    /// Its offset, or -1.
+    pub offset: Offset,
+    /// Its leader epoch, or -1.
+    pub leader_epoch: LeaderEpoch,
+}
+
+/// One question of OffsetForLeaderEpoch.
+#[derive(Clone, Copy, Debug)]
+pub struct EpochQuery {
+    /// Where the answer belongs in the response.
+    pub slot: u32,
+    /// The partition.
+    pub key: PartitionKey,
+    /// Leader epoch the client knows, or -1.
+    pub current_leader_epoch: LeaderEpoch,
+    /// The epoch whose end is wanted.
+    pub leader_epoch: LeaderEpoch,
+}
+
+/// Its answer.
+#[derive(Clone, Copy, Debug)]
+pub struct EpochFound {
+    /// As in the question.
+    pub slot: u32,
+    /// NONE or why there is no answer.
+    pub error: ErrorCode,
+    /// Largest epoch known that is not above the one asked for, or -1.
+    pub leader_epoch: LeaderEpoch,
+    /// Where it ends, or -1.
+    pub end_offset: Offset,
+}
+
+/// One producer known to a partition.
+#[derive(Clone, Copy, Debug)]
+pub struct ProducerInfo {
+    /// Its id.
+    pub producer_id: ProducerId,
+    /// Its epoch.
+    pub producer_epoch: i16,
+    /// Last sequence, or -1.
+    pub last_sequence: i32,
+    /// Time of its last batch, or -1; ms.
+    pub last_timestamp_ms: i64,
+    /// Epoch of the coordinator that wrote its last marker, or -1.
+    pub coordinator_epoch: i32,
+    /// First offset of its open transaction, or -1.
+    pub txn_start_offset: Offset,
+}
+
+/// One partition's place on disk.
+#[derive(Clone, Debug)]
+pub struct LogDirPart {
+    /// Topic name.
+    pub topic: Arc<str>,
+    /// The partition.
+    pub key: PartitionKey,
+    /// Bytes in its log.
+    pub size_bytes: u64,
+}
+
+/// A client's request that the controller decides.
+pub struct ControllerCall {
+    /// The API.
+    pub api: ApiKey,
+    /// Its version.
+    pub version: i16,
+    /// The request body.
+    pub body: Bytes,
+    /// `client.id`, for log lines.
+    pub client_id: Option<Box<str>>,
+}
+
+/// Partitions of a full fetch with what was answered, for a new session.
+pub type AnsweredFetch = Vec<(PartitionFetch, PartitionAnswer)>;
