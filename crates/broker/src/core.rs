@@ -9,7 +9,9 @@ use config::BrokerConfig;
 use metadata::MetadataImage;
 use net::LogGate;
 use partition::PartitionCore;
+use reactor::sync::oneshot;
 use std::cell::{Cell, RefCell};
+use std::collections::{BTreeSet, HashMap};
 use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
@@ -59,7 +61,7 @@ pub struct DataCore {
     /// The broker.
     pub node: Arc<Node>,
     /// The way to the other cores.
-    pub mesh: Mesh,
+    pub mesh: Rc<Mesh>,
     /// The partitions that live here.
     pub partitions: PartitionCore,
     /// The fetch sessions whose ids belong here.
@@ -70,6 +72,11 @@ pub struct DataCore {
     image: RefCell<Rc<Arc<MetadataImage>>>,
     config: RefCell<Rc<BrokerConfig>>,
     next_watch: Cell<u64>,
+    /// Watches kept here, by the core that asked and its number for it; sending ends one. At most one for each fetch
+    /// request in flight.
+    pub watches: RefCell<HashMap<(CoreId, u64), oneshot::Sender<()>>>,
+    /// Topics whose creation was begun by this core's clients asking for them.
+    pub creating: RefCell<BTreeSet<Box<str>>>,
 }
 
 /// What a [`DataCore`] is made of.
@@ -81,7 +88,7 @@ pub struct DataCoreParts {
     /// The broker.
     pub node: Arc<Node>,
     /// The way to the other cores.
-    pub mesh: Mesh,
+    pub mesh: Rc<Mesh>,
     /// Its partitions.
     pub partitions: PartitionCore,
     /// Its sessions.
@@ -104,6 +111,8 @@ impl DataCore {
             image: RefCell::new(Rc::new(Arc::new(MetadataImage::default()))),
             config: RefCell::new(parts.config),
             next_watch: Cell::new(0),
+            watches: RefCell::new(HashMap::new()),
+            creating: RefCell::new(BTreeSet::new()),
         }
     }
 

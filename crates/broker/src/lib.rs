@@ -1,2 +1,18 @@
-//! broker
+//! The broker: which API is served by which handler, how a request finds the home core of each partition, and how cores
+//! and controller are put together.
+//!
+//! Lives on every core. It does not know how bytes are framed (`net`), how a partition decides or stores (`partition`,
+//! `log`), nor how metadata is agreed on (`quorum`); it carries questions to where the answer is and answers back.
+
+pub mod api_table;
+mod auto_create;
+mod call;
+mod core;
+mod dispatch;
 pub mod fetch_session;
+mod handlers;
+mod mesh;
+mod messages;
+mod serve;
+mod session;
+mod topology;

@@ -4,6 +4,7 @@ use crate::fetch_session::{PartitionAsk, PartitionAnswer, PartitionFetch, Sessio
 use base::{LeaderEpoch, Offset, PartitionKey, ProducerId};
 use bytes::Bytes;
 use metadata::{MetadataDelta, MetadataImage};
+use partition::FetchMark;
 use replica::Isolation;
 use std::sync::Arc;
 use wire::{ApiKey, ErrorCode};
@@ -41,8 +42,10 @@ pub enum CoreRequest {
     EndSession(i32),
     /// Something for the controller, on its core.
     Controller(Box<ControllerCall>),
-    /// Apply new metadata.
-    Publish(Arc<MetadataImage>, Arc<MetadataDelta>),
+    /// Open, create and remove partitions as new metadata says, before any core shows it to clients.
+    Apply(Arc<MetadataDelta>),
+    /// Show new metadata to clients.
+    Show(Arc<MetadataImage>, Arc<MetadataDelta>),
 }
 
 /// The answer to a [`CoreRequest`].
@@ -51,14 +54,14 @@ pub enum CoreReply {
     Append(Vec<AppendDone>),
     /// To `Read`.
     Read(Vec<ReadDone>),
-    /// To `Watch`: bytes that can be read now.
-    Watch(usize),
+    /// To `Watch`.
+    Watch(Watched),
     /// To `ListOffsets`.
     ListOffsets(Vec<OffsetFound>),
     /// To `EpochEnds`.
     EpochEnds(Vec<EpochFound>),
     /// To `Producers`.
-    Producers(Vec<(u32, Result<Vec<ProducerInfo>, ErrorCode>)>),
+    Producers(Vec<ProducersFound>),
     /// To `LogDirs`.
     LogDirs(Vec<LogDirPart>),
     /// To `TakeSession`.
@@ -164,6 +167,8 @@ pub struct ReadDone {
     pub aborted: Option<Vec<(ProducerId, Offset)>>,
     /// Whole batches.
     pub records: Vec<Bytes>,
+    /// For a wait that begins where this read ended.
+    pub mark: FetchMark,
 }
 
 impl ReadDone {
@@ -178,6 +183,7 @@ impl ReadDone {
             diverging: None,
             aborted: None,
             records: Vec::new(),
+            mark: FetchMark::default(),
         }
     }
 
@@ -203,18 +209,36 @@ impl ReadDone {
     }
 }
 
-/// Wait until the partitions of one core have something to read.
+/// Wait until the partitions of one core have more to read than a read just found.
 pub struct WatchJob {
     /// Number given by the asking core, for [`CoreRequest::Unwatch`].
     pub number: u64,
-    /// How far the reader may look.
-    pub isolation: Isolation,
-    /// How long the watch is kept at most, in milliseconds; it then answers with what there is.
+    /// How long the watch is kept at most, in milliseconds, should it not be ended.
     pub wait_ms: u64,
-    /// Bytes that are enough.
-    pub bytes_min: usize,
-    /// The partitions and from where.
-    pub parts: Vec<ReadPart>,
+    /// Bytes that are enough, those included that the read found.
+    pub bytes_min: u64,
+    /// The partitions.
+    pub parts: Vec<WatchPart>,
+}
+
+/// One partition of a [`WatchJob`].
+#[derive(Clone, Copy, Debug)]
+pub struct WatchPart {
+    /// The partition.
+    pub key: PartitionKey,
+    /// Where the read ended.
+    pub mark: FetchMark,
+    /// More than this is not taken from this partition, in bytes.
+    pub bytes_max: u64,
+}
+
+/// How a watch ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Watched {
+    /// This many bytes can be read now.
+    Bytes(u64),
+    /// A partition changed so that only a read can tell, or the time is over.
+    Over,
 }
 
 /// One question of ListOffsets.
@@ -273,6 +297,15 @@ pub struct EpochFound {
     pub end_offset: Offset,
 }
 
+/// The producers of one partition.
+#[derive(Clone, Debug)]
+pub struct ProducersFound {
+    /// As in the question.
+    pub slot: u32,
+    /// Ordered by id, or why there are none.
+    pub producers: Result<Vec<ProducerInfo>, ErrorCode>,
+}
+
 /// One producer known to a partition.
 #[derive(Clone, Copy, Debug)]
 pub struct ProducerInfo {
@@ -299,6 +332,8 @@ pub struct LogDirPart {
     pub key: PartitionKey,
     /// Bytes in its log.
     pub size_bytes: u64,
+    /// By how many offsets it is behind the high watermark.
+    pub offset_lag: i64,
 }
 
 /// A client's request that the controller decides.

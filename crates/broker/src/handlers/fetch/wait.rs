@@ -8,8 +8,9 @@ use super::plan::{self, Plan};
 use crate::call::Call;
 use crate::core::{DataCore, Waiting};
 use crate::fetch_session::PartitionFetch;
-use crate::messages::{CoreReply, CoreRequest, ReadDone, WatchJob};
+use crate::messages::{CoreReply, CoreRequest, ReadDone, ReadJob, ReadPart, WatchJob, WatchPart, Watched};
 use base::CoreId;
+use partition::FetchMark;
 use std::collections::BTreeMap;
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
@@ -24,10 +25,9 @@ pub(super) async fn read_until_enough(call: &Call, ask: &Ask, partitions: &[Part
     let enough = ask.bytes_min.min(plan.reachable_bytes).min(ask.bytes_max.max(1));
     let mut answers = read_all(call, &plan).await;
     let settled = answers.iter().any(|answer| !answer.error.is_none() || answer.diverging.is_some());
-    let mut have = bytes_by_core(&plan, &answers);
-    let found: usize = have.values().sum();
-    if !settled && found < enough && ask.max_wait_ms > 0 {
-        let waiting = wait_until_enough(call, ask, &plan, &mut have, enough);
+    let found: usize = answers.iter().map(ReadDone::len).sum();
+    if !settled && !plan.jobs.is_empty() && found < enough && ask.max_wait_ms > 0 {
+        let waiting = wait_until_enough(call, ask, &plan, &answers, enough as u64);
         // Whether time or bytes ended the wait, what is there now is the answer.
         let _ = reactor::timeout(Duration::from_millis(ask.max_wait_ms), waiting).await;
         answers = read_all(call, &plan).await;
@@ -42,19 +42,11 @@ async fn read_all(call: &Call, plan: &Plan) -> Vec<ReadDone> {
         waiting.push(call.core.ask(*core, CoreRequest::Read(job.clone())).await);
     }
     let mut answers = Vec::new();
-    for one in waiting {
-        match one.await {
-            CoreReply::Read(done) => answers.extend(done),
-            _ => unreachable!("a read is answered by a read"),
-        }
+    for reply in reactor::join_all(waiting).await {
+        let CoreReply::Read(done) = reply else { unreachable!("a read is answered by a read") };
+        answers.extend(done);
     }
     answers
-}
-
-fn bytes_by_core(plan: &Plan, answers: &[ReadDone]) -> BTreeMap<CoreId, usize> {
-    let lens: BTreeMap<u32, usize> = answers.iter().map(|answer| (answer.slot, answer.len())).collect();
-    let of_job = |parts: &[crate::messages::ReadPart]| parts.iter().filter_map(|part| lens.get(&part.slot)).sum();
-    plan.jobs.iter().map(|(core, job)| (*core, of_job(&job.parts))).collect()
 }
 
 /// Puts answers into the order of the request, and takes records away that several cores together found beyond the
@@ -94,46 +86,49 @@ impl Drop for Watch {
 }
 
 /// Returns when the cores together have `enough` bytes to read.
-async fn wait_until_enough(
-    call: &Call,
-    ask: &Ask,
-    plan: &Plan,
-    have: &mut BTreeMap<CoreId, usize>,
-    enough: usize,
-) {
+async fn wait_until_enough(call: &Call, ask: &Ask, plan: &Plan, answers: &[ReadDone], enough: u64) {
+    let marks: BTreeMap<u32, FetchMark> = answers.iter().map(|answer| (answer.slot, answer.mark)).collect();
+    let mut have: BTreeMap<CoreId, u64> = plan.jobs.iter().map(|(core, job)| (*core, readable(job, &marks))).collect();
     loop {
-        let total: usize = have.values().sum();
+        let total: u64 = have.values().sum();
         let Some(missing) = enough.checked_sub(total).filter(|missing| *missing > 0) else { return };
         // If all cores together gain what is missing, one of them gains at least this.
-        let share = missing.div_ceil(plan.jobs.len().max(1));
+        let share = missing.div_ceil(plan.jobs.len().max(1) as u64);
         let mut watches = Vec::with_capacity(plan.jobs.len());
         for (core, job) in &plan.jobs {
             let number = call.core.next_watch();
+            let part = |part: &ReadPart| WatchPart {
+                key: part.key,
+                mark: marks.get(&part.slot).copied().unwrap_or_default(),
+                bytes_max: u64::try_from(part.ask.max_bytes).unwrap_or(0),
+            };
             let watch = WatchJob {
                 number,
-                isolation: job.isolation,
-                bytes_min: have.get(core).copied().unwrap_or(0) + share,
                 wait_ms: ask.max_wait_ms,
-                parts: job.parts.clone(),
+                bytes_min: have.get(core).copied().unwrap_or(0) + share,
+                parts: job.parts.iter().map(part).collect(),
             };
             let waiting = call.core.ask(*core, CoreRequest::Watch(watch)).await;
             watches.push(Watch { asking: call.core.clone(), at: *core, number, fired: false, waiting });
         }
-        let (core, bytes) = first_to_fire(&mut watches).await;
-        // A watch that only ran into its deadline, or lost its partition, gains nothing: look again at once.
-        if have.insert(core, bytes).is_some_and(|before| bytes < before + share) {
-            return;
-        }
+        match first_to_fire(&mut watches).await {
+            (core, Watched::Bytes(bytes)) => have.insert(core, bytes),
+            (_, Watched::Over) => return,
+        };
     }
 }
 
-async fn first_to_fire(watches: &mut [Watch]) -> (CoreId, usize) {
+fn readable(job: &ReadJob, marks: &BTreeMap<u32, FetchMark>) -> u64 {
+    job.parts.iter().filter_map(|part| marks.get(&part.slot)).map(FetchMark::readable).sum()
+}
+
+async fn first_to_fire(watches: &mut [Watch]) -> (CoreId, Watched) {
     poll_fn(|cx| {
         for watch in watches.iter_mut() {
             if let Poll::Ready(reply) = Pin::new(&mut watch.waiting).poll(cx) {
                 watch.fired = true;
-                let CoreReply::Watch(bytes) = reply else { unreachable!("a watch is answered by a watch") };
-                return Poll::Ready((watch.at, bytes));
+                let CoreReply::Watch(watched) = reply else { unreachable!("a watch is answered by a watch") };
+                return Poll::Ready((watch.at, watched));
             }
         }
         Poll::Pending

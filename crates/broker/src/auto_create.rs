@@ -1,0 +1,76 @@
+//! Creating topics because a client asked for their metadata (`auto.create.topics.enable`).
+//!
+//! As in Kafka, the request that named the topic is answered UNKNOWN_TOPIC_OR_PARTITION at once, which is retriable; the
+//! topic is created in the background and found by the retry.
+
+use crate::call::Call;
+use crate::messages::{ControllerCall, CoreReply, CoreRequest};
+use crate::topology;
+use reactor::{Class, spawn};
+use std::borrow::Cow;
+use wire::create_topics_request::{CreatableTopic, CreateTopicsRequest};
+use wire::{ApiKey, Encode, Writer};
+
+/// Version of the CreateTopics request that is sent to the controller.
+const CREATE_TOPICS_VERSION: i16 = 7;
+
+/// Time limit given to the controller, in milliseconds.
+const CREATE_TIMEOUT_MS: i32 = 30_000;
+
+/// Topics one core may be creating at once; more are left to the client's retry.
+const CREATING_MAX: usize = 1000;
+
+/// Begins to create those of `names` that may be topics and are not being created already.
+pub fn start<'n>(call: &Call, names: impl Iterator<Item = &'n str>) {
+    let core = &call.core;
+    if !core.config().topics.auto_create {
+        return;
+    }
+    let mut creating = core.creating.borrow_mut();
+    let fresh = names.filter(|name| topology::is_valid_topic_name(name));
+    let mut started = Vec::new();
+    for name in fresh {
+        if creating.len() < CREATING_MAX && creating.insert(name.into()) {
+            started.push(name.to_owned());
+        }
+    }
+    drop(creating);
+    if started.is_empty() {
+        return;
+    }
+    let core = core.clone();
+    let client_id = call.client_id().map(Into::into);
+    spawn(Class::Normal, async move {
+        if let Some(body) = request(&started) {
+            let controller_call =
+                ControllerCall { api: ApiKey::CreateTopics, version: CREATE_TOPICS_VERSION, body, client_id };
+            let to = core.layout.controller_core;
+            let reply = core.ask(to, CoreRequest::Controller(Box::new(controller_call))).await.await;
+            if let CoreReply::Controller(Err(error)) = reply {
+                tracing::warn!(topics = ?started, %error, "auto-creation failed");
+            }
+        }
+        let mut creating = core.creating.borrow_mut();
+        for name in &started {
+            creating.remove(name.as_str());
+        }
+    });
+}
+
+fn request(names: &[String]) -> Option<bytes::Bytes> {
+    let topic = |name: &String| CreatableTopic {
+        name: Cow::Borrowed(name.as_str()),
+        // The controller puts its `num.partitions` and `default.replication.factor` in.
+        num_partitions: -1,
+        replication_factor: -1,
+        ..CreatableTopic::default()
+    };
+    let request = CreateTopicsRequest {
+        topics: names.iter().map(topic).collect(),
+        timeout_ms: CREATE_TIMEOUT_MS,
+        ..CreateTopicsRequest::default()
+    };
+    let mut w = Writer::new();
+    request.encode(&mut w, CREATE_TOPICS_VERSION).ok()?;
+    w.into_bytes()
+}

@@ -1,0 +1,119 @@
+//! What a core does when another core, or a connection of its own, asks it something.
+
+mod fetch;
+mod lookups;
+
+use crate::core::DataCore;
+use crate::messages::{AppendDone, AppendJob, CoreReply, CoreRequest};
+use base::CoreId;
+use partition::{AppendRequest, PartitionError, PendingAppend, ProduceResult};
+use std::future::Future;
+use std::pin::Pin;
+use std::rc::Rc;
+use wire::ErrorCode;
+
+/// An answer, or the way to it. What fixes the order of requests is done in both cases.
+pub enum Served {
+    /// The answer.
+    Done(CoreReply),
+    /// The answer comes later. The future makes no progress unless polled, but nothing waits for its progress either.
+    Later(Pin<Box<dyn Future<Output = CoreReply>>>),
+}
+
+impl Served {
+    fn later(future: impl Future<Output = CoreReply> + 'static) -> Served {
+        Served::Later(Box::pin(future))
+    }
+}
+
+/// Begins to serve a question asked by core `from`.
+pub fn begin(core: &Rc<DataCore>, from: CoreId, request: CoreRequest) -> Served {
+    match request {
+        CoreRequest::Append(job) => append(core, job),
+        CoreRequest::Read(job) => fetch::read(core, job),
+        CoreRequest::Watch(job) => fetch::watch(core, from, job),
+        CoreRequest::Unwatch(number) => fetch::unwatch(core, from, number),
+        CoreRequest::ListOffsets(queries) => lookups::list_offsets(core, queries),
+        CoreRequest::EpochEnds(queries) => lookups::epoch_ends(core, &queries),
+        CoreRequest::Producers(queries) => lookups::producers(core, &queries),
+        CoreRequest::LogDirs => lookups::log_dirs(core),
+        CoreRequest::TakeSession { id, epoch, by_topic_id } => {
+            let now_ms = reactor::now().mono_ms();
+            Served::Done(CoreReply::Session(core.sessions.borrow_mut().take(id, epoch, by_topic_id, now_ms)))
+        }
+        CoreRequest::PutSession(session) => {
+            core.sessions.borrow_mut().put_back(session, reactor::now().mono_ms());
+            Served::Done(CoreReply::Done)
+        }
+        CoreRequest::EndSession(id) => {
+            core.sessions.borrow_mut().remove(id);
+            Served::Done(CoreReply::Done)
+        }
+        CoreRequest::Controller(call) => match core.controller() {
+            Some(controller) => Served::later(async move { CoreReply::Controller(controller.request(*call).await) }),
+            None => Served::Done(CoreReply::Controller(Err(ErrorCode::NOT_CONTROLLER))),
+        },
+        CoreRequest::Apply(delta) => {
+            let core = core.clone();
+            Served::later(async move {
+                core.apply(&delta).await;
+                CoreReply::Done
+            })
+        }
+        CoreRequest::Show(image, delta) => {
+            core.show(image, &delta);
+            Served::Done(CoreReply::Done)
+        }
+    }
+}
+
+/// Appends in order, then waits for the promises.
+fn append(core: &Rc<DataCore>, job: AppendJob) -> Served {
+    let now = reactor::now();
+    let request = AppendRequest::client(job.acks);
+    let deadline_ns = now.plus_ms(job.timeout_ms.into()).mono_ns;
+    let mut done = Vec::with_capacity(job.parts.len());
+    let mut pending = Vec::new();
+    for part in job.parts {
+        let appended = match core.partitions.get(part.key) {
+            Some(partition) => partition.append(now, &part.records, &request),
+            None => Err(lookups::missing(core, part.key)),
+        };
+        match appended {
+            Ok(append) if job.acks == 0 => done.push(appended_at(part.slot, &append.result())),
+            Ok(append) => pending.push((part.slot, append)),
+            Err(error) => done.push(refused(part.slot, error)),
+        }
+    }
+    if pending.is_empty() {
+        return Served::Done(CoreReply::Append(done));
+    }
+    Served::later(promised(pending, done, deadline_ns))
+}
+
+async fn promised(pending: Vec<(u32, PendingAppend)>, mut done: Vec<AppendDone>, deadline_ns: u64) -> CoreReply {
+    for (slot, append) in pending {
+        done.push(match append.wait_until(deadline_ns).await {
+            Ok(result) => appended_at(slot, &result),
+            Err(error) => refused(slot, error),
+        });
+    }
+    CoreReply::Append(done)
+}
+
+fn appended_at(slot: u32, result: &ProduceResult) -> AppendDone {
+    AppendDone {
+        base_offset: result.base_offset,
+        log_append_time_ms: result.log_append_time_ms,
+        log_start_offset: result.log_start_offset,
+        ..AppendDone::failed(slot, ErrorCode::NONE, None)
+    }
+}
+
+fn refused(slot: u32, error: PartitionError) -> AppendDone {
+    AppendDone {
+        log_start_offset: error.log_start_offset,
+        record_errors: error.record_errors.into_iter().map(|(index, text)| (index, Some(text))).collect(),
+        ..AppendDone::failed(slot, error.code, Some(error.message))
+    }
+}

@@ -1,0 +1,169 @@
+//! Reads of the partitions of this core, and waiting for something to read.
+
+use super::Served;
+use crate::core::DataCore;
+use crate::messages::{CoreReply, ReadDone, ReadJob, ReadPart, WatchJob, Watched};
+use crate::serve::lookups;
+use base::CoreId;
+use partition::{AbortedLookup, Partition, PartitionError, ReadRecords, ReadRequest, ReadResult, WaitOn, Woken};
+use reactor::sync::oneshot;
+use replica::Isolation;
+use std::rc::Rc;
+use std::time::Duration;
+use wire::ErrorCode;
+
+/// A watch of another core is given up so long after the deadline at which its request should have ended it, in
+/// milliseconds.
+const WATCH_GRACE_MS: u64 = 1000;
+
+/// A read of which a part is on disk.
+struct Unfinished {
+    at: usize,
+    partition: Partition,
+    result: ReadResult,
+}
+
+/// Reads in order within the byte budget.
+pub(super) fn read(core: &Rc<DataCore>, job: ReadJob) -> Served {
+    let mut done = Vec::with_capacity(job.parts.len());
+    let mut unfinished = Vec::new();
+    let mut room = job.bytes_max;
+    let mut min_one_batch = true;
+    for part in &job.parts {
+        let Some(partition) = core.partitions.get(part.key) else {
+            done.push(ReadDone::failed(part.slot, lookups::missing(core, part.key).code));
+            continue;
+        };
+        let request = request(part, job.isolation, room, min_one_batch);
+        match partition.read(&request) {
+            Ok(result) => {
+                if !result.is_empty() {
+                    min_one_batch = false;
+                    room = room.saturating_sub(result.len());
+                }
+                done.push(outline(part.slot, &result));
+                let at = done.len() - 1;
+                match result.records {
+                    ReadRecords::Tail { chunks, .. } if !matches!(result.aborted, AbortedLookup::Range(..)) => {
+                        done[at].records = chunks;
+                    }
+                    ReadRecords::None => {}
+                    _ => unfinished.push(Unfinished { at, partition, result }),
+                }
+            }
+            Err(error) => done.push(ReadDone::failed(part.slot, error.code)),
+        }
+    }
+    if unfinished.is_empty() {
+        return Served::Done(CoreReply::Read(done));
+    }
+    Served::later(async move {
+        for one in unfinished {
+            let at = one.at;
+            if let Err(error) = finish(one, &mut done[at]).await {
+                done[at] = ReadDone::failed(done[at].slot, error.code);
+            }
+        }
+        CoreReply::Read(done)
+    })
+}
+
+fn request(part: &ReadPart, isolation: Isolation, room: usize, min_one_batch: bool) -> ReadRequest {
+    let known = |epoch: i32| (epoch >= 0).then_some(epoch);
+    ReadRequest {
+        from: part.ask.fetch_offset,
+        max_bytes: usize::try_from(part.ask.max_bytes).unwrap_or(0).min(room),
+        min_one_batch,
+        isolation,
+        current_leader_epoch: known(part.ask.current_leader_epoch),
+        last_fetched_epoch: known(part.ask.last_fetched_epoch),
+    }
+}
+
+fn outline(slot: u32, result: &ReadResult) -> ReadDone {
+    ReadDone {
+        slot,
+        error: ErrorCode::NONE,
+        high_watermark: result.bounds.high_watermark,
+        last_stable_offset: result.bounds.last_stable_offset,
+        log_start_offset: result.bounds.log_start,
+        diverging: result.diverging.map(|end| (end.epoch, end.end_offset)),
+        aborted: (result.aborted != AbortedLookup::NotAsked).then(Vec::new),
+        records: Vec::new(),
+        mark: result.mark,
+    }
+}
+
+/// Fetches from disk what a read left open.
+async fn finish(one: Unfinished, done: &mut ReadDone) -> Result<(), PartitionError> {
+    done.records = match one.result.records {
+        ReadRecords::None => Vec::new(),
+        ReadRecords::Tail { chunks, .. } => chunks,
+        ReadRecords::Cold(cold) => {
+            let bytes = one.partition.read_cold(cold).await?;
+            if bytes.is_empty() { Vec::new() } else { vec![bytes] }
+        }
+    };
+    if let AbortedLookup::Range(from, upper) = one.result.aborted {
+        let found = one.partition.aborted_in(from, upper).await?;
+        done.aborted = Some(found.iter().map(|txn| (txn.producer_id, txn.first_offset)).collect());
+    }
+    Ok(())
+}
+
+/// Removes a watch from the table of its core, however its future ends.
+struct Registered {
+    core: Rc<DataCore>,
+    key: (CoreId, u64),
+}
+
+impl Drop for Registered {
+    fn drop(&mut self) {
+        self.core.watches.borrow_mut().remove(&self.key);
+    }
+}
+
+/// Answers when the partitions have enough to read.
+pub(super) fn watch(core: &Rc<DataCore>, from: CoreId, job: WatchJob) -> Served {
+    let mut waits = Vec::with_capacity(job.parts.len());
+    for part in &job.parts {
+        match core.partitions.get(part.key) {
+            Some(partition) => waits.push(WaitOn { partition, mark: part.mark, max_bytes: part.bytes_max }),
+            None => return Served::Done(CoreReply::Watch(Watched::Over)),
+        }
+    }
+    let waiting = core.partitions.wait_for_bytes(waits, job.bytes_min);
+    let (end, ended) = oneshot::channel();
+    let key = (from, job.number);
+    core.watches.borrow_mut().insert(key, end);
+    let registered = Registered { core: core.clone(), key };
+    let limit = Duration::from_millis(job.wait_ms + WATCH_GRACE_MS);
+    let remote = from != core.id;
+    Served::later(async move {
+        let woken = async {
+            match waiting.await {
+                Woken::Bytes(bytes) => Watched::Bytes(bytes),
+                Woken::Changed => Watched::Over,
+            }
+        };
+        let watched = if remote {
+            match reactor::timeout(limit, reactor::race(woken, ended)).await {
+                Ok(reactor::Either::Left(watched)) => watched,
+                Ok(reactor::Either::Right(_)) | Err(_) => Watched::Over,
+            }
+        } else {
+            woken.await
+        };
+        drop(registered);
+        CoreReply::Watch(watched)
+    })
+}
+
+/// Ends a watch.
+pub(super) fn unwatch(core: &Rc<DataCore>, from: CoreId, number: u64) -> Served {
+    let end = core.watches.borrow_mut().remove(&(from, number));
+    if let Some(end) = end {
+        let _ = end.send(());
+    }
+    Served::Done(CoreReply::Done)
+}
