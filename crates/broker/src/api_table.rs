@@ -56,7 +56,7 @@ impl ApiRow {
     }
 }
 
-macro_rules! handler_of {
+macro_rules! waits {
     ($handler:path) => {
         Handler::Async(|call| Box::pin($handler(call)))
     };
@@ -64,12 +64,26 @@ macro_rules! handler_of {
 
 /// All rows, by ascending key.
 pub static ROWS: &[ApiRow] = &[
+    ApiRow::new(ApiKey::Produce, Handler::Produce).note("no transactions yet"),
+    ApiRow::new(ApiKey::Fetch, waits!(handlers::fetch::handle)),
+    ApiRow::new(ApiKey::ListOffsets, waits!(handlers::list_offsets::handle)),
     ApiRow::new(ApiKey::Metadata, Handler::Sync(handlers::metadata::handle)),
     ApiRow::new(ApiKey::ApiVersions, Handler::Sync(handlers::api_versions::handle)),
     ApiRow::new(ApiKey::CreateTopics, Handler::Forward),
     ApiRow::new(ApiKey::DeleteTopics, Handler::Forward),
+    ApiRow::new(ApiKey::InitProducerId, waits!(handlers::init_producer_id::handle))
+        .note("idempotent producers only, no transactional ids yet"),
+    ApiRow::new(ApiKey::OffsetForLeaderEpoch, waits!(handlers::offset_for_leader_epoch::handle)),
+    ApiRow::new(ApiKey::AlterConfigs, Handler::Forward),
+    ApiRow::new(ApiKey::DescribeLogDirs, waits!(handlers::describe_log_dirs::handle)),
+    ApiRow::new(ApiKey::CreatePartitions, Handler::Forward),
+    ApiRow::new(ApiKey::IncrementalAlterConfigs, Handler::Forward),
     ApiRow::new(ApiKey::ListPartitionReassignments, Handler::Sync(handlers::list_partition_reassignments::handle)),
+    ApiRow::new(ApiKey::DescribeQuorum, Handler::Forward),
+    ApiRow::new(ApiKey::UpdateFeatures, Handler::Forward),
     ApiRow::new(ApiKey::DescribeCluster, Handler::Sync(handlers::describe_cluster::handle)),
+    ApiRow::new(ApiKey::DescribeProducers, waits!(handlers::describe_producers::handle)),
+    ApiRow::new(ApiKey::ListConfigResources, Handler::Sync(handlers::list_config_resources::handle)),
     ApiRow::new(ApiKey::DescribeTopicPartitions, Handler::Sync(handlers::describe_topic_partitions::handle)),
 ];
 

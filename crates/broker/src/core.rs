@@ -1,8 +1,10 @@
 //! One data core: what its connections and its partitions share.
 
+use crate::controller_client::ControllerClient;
 use crate::fetch_session::SessionCache;
 use crate::mesh::{Mesh, Remote};
 use crate::messages::{CoreReply, CoreRequest};
+use crate::producer_ids::ProducerIds;
 use crate::serve::{self, Served};
 use base::{BrokerId, CoreId};
 use config::BrokerConfig;
@@ -70,8 +72,10 @@ pub struct DataCore {
     pub gates: Gates,
     // The image is counted per core: all cores counting one `Arc` would fight over its cache line.
     image: RefCell<Rc<Arc<MetadataImage>>>,
-    config: RefCell<Rc<BrokerConfig>>,
+    controller: RefCell<Option<ControllerClient>>,
     next_watch: Cell<u64>,
+    /// Producer ids to hand out.
+    pub producer_ids: ProducerIds,
     /// Watches kept here, by the core that asked and its number for it; sending ends one. At most one for each fetch
     /// request in flight.
     pub watches: RefCell<HashMap<(CoreId, u64), oneshot::Sender<()>>>,
@@ -93,8 +97,6 @@ pub struct DataCoreParts {
     pub partitions: PartitionCore,
     /// Its sessions.
     pub sessions: SessionCache,
-    /// The configuration.
-    pub config: Rc<BrokerConfig>,
 }
 
 impl DataCore {
@@ -109,8 +111,9 @@ impl DataCore {
             sessions: RefCell::new(parts.sessions),
             gates: Gates { refusals: LogGate::new(GATE_INTERVAL_MS) },
             image: RefCell::new(Rc::new(Arc::new(MetadataImage::default()))),
-            config: RefCell::new(parts.config),
+            controller: RefCell::new(None),
             next_watch: Cell::new(0),
+            producer_ids: ProducerIds::default(),
             watches: RefCell::new(HashMap::new()),
             creating: RefCell::new(BTreeSet::new()),
         }
@@ -127,13 +130,18 @@ impl DataCore {
     }
 
     /// The configuration as of now.
-    pub fn config(&self) -> Rc<BrokerConfig> {
-        self.config.borrow().clone()
+    pub fn config(&self) -> Arc<BrokerConfig> {
+        self.partitions.broker_config()
     }
 
-    /// Puts another configuration in force.
-    pub fn set_config(&self, config: Rc<BrokerConfig>) {
-        *self.config.borrow_mut() = config;
+    /// The controller, if it runs on this core.
+    pub fn controller(&self) -> Option<ControllerClient> {
+        self.controller.borrow().clone()
+    }
+
+    /// Lets this core's requests, and those of others, reach the controller here.
+    pub fn set_controller(&self, controller: ControllerClient) {
+        *self.controller.borrow_mut() = Some(controller);
     }
 
     /// Random bits.

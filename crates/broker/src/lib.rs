@@ -13,6 +13,7 @@ pub mod fetch_session;
 mod handlers;
 mod mesh;
 mod messages;
+mod producer_ids;
 mod serve;
 mod session;
 mod topology;

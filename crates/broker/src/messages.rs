@@ -45,7 +45,7 @@ pub enum CoreRequest {
     /// Open, create and remove partitions as new metadata says, before any core shows it to clients.
     Apply(Arc<MetadataDelta>),
     /// Show new metadata to clients.
-    Show(Arc<MetadataImage>, Arc<MetadataDelta>),
+    Show(Arc<MetadataImage>),
 }
 
 /// The answer to a [`CoreRequest`].
@@ -213,8 +213,8 @@ impl ReadDone {
 pub struct WatchJob {
     /// Number given by the asking core, for [`CoreRequest::Unwatch`].
     pub number: u64,
-    /// How long the watch is kept at most, in milliseconds, should it not be ended.
-    pub wait_ms: u64,
+    /// When the wait is over, in monotonic nanoseconds.
+    pub deadline_ns: u64,
     /// Bytes that are enough, those included that the read found.
     pub bytes_min: u64,
     /// The partitions.

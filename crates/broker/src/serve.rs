@@ -56,12 +56,12 @@ pub fn begin(core: &Rc<DataCore>, from: CoreId, request: CoreRequest) -> Served 
         CoreRequest::Apply(delta) => {
             let core = core.clone();
             Served::later(async move {
-                core.apply(&delta).await;
+                core.partitions.apply(delta.image(), &delta).await;
                 CoreReply::Done
             })
         }
-        CoreRequest::Show(image, delta) => {
-            core.show(image, &delta);
+        CoreRequest::Show(image) => {
+            core.set_image(image);
             Served::Done(CoreReply::Done)
         }
     }
@@ -75,11 +75,8 @@ fn append(core: &Rc<DataCore>, job: AppendJob) -> Served {
     let mut done = Vec::with_capacity(job.parts.len());
     let mut pending = Vec::new();
     for part in job.parts {
-        let appended = match core.partitions.get(part.key) {
-            Some(partition) => partition.append(now, &part.records, &request),
-            None => Err(lookups::missing(core, part.key)),
-        };
-        match appended {
+        let partition = core.partitions.partition(part.key);
+        match partition.and_then(|partition| partition.append(now, &part.records, &request)) {
             Ok(append) if job.acks == 0 => done.push(appended_at(part.slot, &append.result())),
             Ok(append) => pending.push((part.slot, append)),
             Err(error) => done.push(refused(part.slot, error)),

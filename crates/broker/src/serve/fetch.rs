@@ -3,18 +3,13 @@
 use super::Served;
 use crate::core::DataCore;
 use crate::messages::{CoreReply, ReadDone, ReadJob, ReadPart, WatchJob, Watched};
-use crate::serve::lookups;
 use base::CoreId;
 use partition::{AbortedLookup, Partition, PartitionError, ReadRecords, ReadRequest, ReadResult, WaitOn, Woken};
+use reactor::Either;
 use reactor::sync::oneshot;
 use replica::Isolation;
 use std::rc::Rc;
-use std::time::Duration;
 use wire::ErrorCode;
-
-/// A watch of another core is given up so long after the deadline at which its request should have ended it, in
-/// milliseconds.
-const WATCH_GRACE_MS: u64 = 1000;
 
 /// A read of which a part is on disk.
 struct Unfinished {
@@ -30,13 +25,10 @@ pub(super) fn read(core: &Rc<DataCore>, job: ReadJob) -> Served {
     let mut room = job.bytes_max;
     let mut min_one_batch = true;
     for part in &job.parts {
-        let Some(partition) = core.partitions.get(part.key) else {
-            done.push(ReadDone::failed(part.slot, lookups::missing(core, part.key).code));
-            continue;
-        };
         let request = request(part, job.isolation, room, min_one_batch);
-        match partition.read(&request) {
-            Ok(result) => {
+        let partition = core.partitions.partition(part.key);
+        match partition.and_then(|partition| Ok((partition.read(&request)?, partition))) {
+            Ok((result, partition)) => {
                 if !result.is_empty() {
                     min_one_batch = false;
                     room = room.saturating_sub(result.len());
@@ -127,32 +119,20 @@ impl Drop for Registered {
 pub(super) fn watch(core: &Rc<DataCore>, from: CoreId, job: WatchJob) -> Served {
     let mut waits = Vec::with_capacity(job.parts.len());
     for part in &job.parts {
-        match core.partitions.get(part.key) {
-            Some(partition) => waits.push(WaitOn { partition, mark: part.mark, max_bytes: part.bytes_max }),
-            None => return Served::Done(CoreReply::Watch(Watched::Over)),
+        match core.partitions.partition(part.key) {
+            Ok(partition) => waits.push(WaitOn { partition, mark: part.mark, max_bytes: part.bytes_max }),
+            Err(_) => return Served::Done(CoreReply::Watch(Watched::Over)),
         }
     }
-    let waiting = core.partitions.wait_for_bytes(waits, job.bytes_min);
+    let waiting = core.partitions.wait_for_bytes(&waits, job.bytes_min, job.deadline_ns);
     let (end, ended) = oneshot::channel();
     let key = (from, job.number);
     core.watches.borrow_mut().insert(key, end);
     let registered = Registered { core: core.clone(), key };
-    let limit = Duration::from_millis(job.wait_ms + WATCH_GRACE_MS);
-    let remote = from != core.id;
     Served::later(async move {
-        let woken = async {
-            match waiting.await {
-                Woken::Bytes(bytes) => Watched::Bytes(bytes),
-                Woken::Changed => Watched::Over,
-            }
-        };
-        let watched = if remote {
-            match reactor::timeout(limit, reactor::race(woken, ended)).await {
-                Ok(reactor::Either::Left(watched)) => watched,
-                Ok(reactor::Either::Right(_)) | Err(_) => Watched::Over,
-            }
-        } else {
-            woken.await
+        let watched = match reactor::race(waiting, ended).await {
+            Either::Left(Some(Woken::Bytes(bytes))) => Watched::Bytes(bytes),
+            Either::Left(Some(Woken::Changed) | None) | Either::Right(_) => Watched::Over,
         };
         drop(registered);
         CoreReply::Watch(watched)

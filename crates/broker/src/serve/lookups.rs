@@ -6,20 +6,8 @@ use crate::messages::{
     CoreReply, EpochFound, EpochQuery, LogDirPart, OffsetFound, OffsetQuery, ProducerInfo, ProducersFound,
 };
 use base::PartitionKey;
-use partition::PartitionError;
 use std::rc::Rc;
 use wire::ErrorCode;
-
-/// Why a partition that a request's core knew is not here: it was just removed, or its log could not be opened.
-pub(super) fn missing(core: &DataCore, key: PartitionKey) -> PartitionError {
-    match core.image().topics.partition(key.topic_id, key.partition) {
-        Some(partition) if partition.leader != core.node.id => {
-            PartitionError::new(ErrorCode::NOT_LEADER_OR_FOLLOWER, "this broker is not the leader")
-        }
-        Some(_) => PartitionError::new(ErrorCode::KAFKA_STORAGE_ERROR, "the log could not be opened"),
-        None => PartitionError::new(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION, "the topic was deleted"),
-    }
-}
 
 fn known(epoch: i32) -> Option<i32> {
     (epoch >= 0).then_some(epoch)
@@ -30,16 +18,14 @@ pub(super) fn list_offsets(core: &Rc<DataCore>, queries: Vec<OffsetQuery>) -> Se
     Served::later(async move {
         let mut found = Vec::with_capacity(queries.len());
         for query in queries {
-            let answer = match core.partitions.get(query.key) {
-                Some(partition) => {
-                    let question = partition::OffsetQuery {
-                        timestamp: query.timestamp,
-                        isolation: query.isolation,
-                        current_leader_epoch: known(query.current_leader_epoch),
-                    };
-                    partition.list_offsets(&question).await
-                }
-                None => Err(missing(&core, query.key)),
+            let question = partition::OffsetQuery {
+                timestamp: query.timestamp,
+                isolation: query.isolation,
+                current_leader_epoch: known(query.current_leader_epoch),
+            };
+            let answer = match core.partitions.partition(query.key) {
+                Ok(partition) => partition.list_offsets(&question).await,
+                Err(error) => Err(error),
             };
             found.push(match answer {
                 Ok(answer) => OffsetFound {
@@ -64,11 +50,9 @@ pub(super) fn list_offsets(core: &Rc<DataCore>, queries: Vec<OffsetQuery>) -> Se
 
 pub(super) fn epoch_ends(core: &DataCore, queries: &[EpochQuery]) -> Served {
     let one = |query: &EpochQuery| {
-        let answer = match core.partitions.get(query.key) {
-            Some(partition) => partition.offset_for_epoch(known(query.current_leader_epoch), query.leader_epoch),
-            None => Err(missing(core, query.key)),
-        };
-        match answer {
+        let known_epoch = known(query.current_leader_epoch);
+        let partition = core.partitions.partition(query.key);
+        match partition.and_then(|partition| partition.offset_for_epoch(known_epoch, query.leader_epoch)) {
             Ok(answer) => EpochFound {
                 slot: query.slot,
                 error: ErrorCode::NONE,
@@ -83,10 +67,7 @@ pub(super) fn epoch_ends(core: &DataCore, queries: &[EpochQuery]) -> Served {
 
 pub(super) fn producers(core: &DataCore, queries: &[(u32, PartitionKey)]) -> Served {
     let one = |(slot, key): &(u32, PartitionKey)| {
-        let answer = match core.partitions.get(*key) {
-            Some(partition) => partition.describe_producers(),
-            None => Err(missing(core, *key)),
-        };
+        let answer = core.partitions.partition(*key).and_then(|partition| partition.describe_producers());
         let info = |producer: &partition::ProducerInfo| ProducerInfo {
             producer_id: producer.producer_id,
             producer_epoch: producer.producer_epoch,
@@ -113,5 +94,5 @@ pub(super) fn log_dirs(core: &DataCore) -> Served {
             offset_lag: info.offset_lag,
         }
     };
-    Served::Done(CoreReply::LogDirs(core.partitions.all().iter().map(one).collect()))
+    Served::Done(CoreReply::LogDirs(core.partitions.partitions().iter().map(one).collect()))
 }

@@ -1,7 +1,7 @@
 //! Reading until there is enough, or the client's patience ends.
 //!
-//! Each home core holds one watch for the whole request; the deadline is here. A watch that fires is answered with the
-//! bytes that can be read on its core, and the answers of all cores are added up.
+//! Each home core holds one watch for the whole request, with the request's deadline. A watch that fires is answered with
+//! the bytes that can be read on its core, and the answers of all cores are added up.
 
 use super::Ask;
 use super::plan::{self, Plan};
@@ -16,7 +16,6 @@ use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::Poll;
-use std::time::Duration;
 
 /// The answers, one per partition, in the order of `partitions`.
 pub(super) async fn read_until_enough(call: &Call, ask: &Ask, partitions: &[PartitionFetch]) -> Vec<ReadDone> {
@@ -27,9 +26,9 @@ pub(super) async fn read_until_enough(call: &Call, ask: &Ask, partitions: &[Part
     let settled = answers.iter().any(|answer| !answer.error.is_none() || answer.diverging.is_some());
     let found: usize = answers.iter().map(ReadDone::len).sum();
     if !settled && !plan.jobs.is_empty() && found < enough && ask.max_wait_ms > 0 {
-        let waiting = wait_until_enough(call, ask, &plan, &answers, enough as u64);
+        let deadline_ns = reactor::now().plus_ms(ask.max_wait_ms).mono_ns;
         // Whether time or bytes ended the wait, what is there now is the answer.
-        let _ = reactor::timeout(Duration::from_millis(ask.max_wait_ms), waiting).await;
+        wait_until_enough(call, deadline_ns, &plan, &answers, enough as u64).await;
         answers = read_all(call, &plan).await;
     }
     in_order(ask.bytes_max, plan.refused, answers)
@@ -85,8 +84,8 @@ impl Drop for Watch {
     }
 }
 
-/// Returns when the cores together have `enough` bytes to read.
-async fn wait_until_enough(call: &Call, ask: &Ask, plan: &Plan, answers: &[ReadDone], enough: u64) {
+/// Returns when the cores together have `enough` bytes to read, or at the deadline.
+async fn wait_until_enough(call: &Call, deadline_ns: u64, plan: &Plan, answers: &[ReadDone], enough: u64) {
     let marks: BTreeMap<u32, FetchMark> = answers.iter().map(|answer| (answer.slot, answer.mark)).collect();
     let mut have: BTreeMap<CoreId, u64> = plan.jobs.iter().map(|(core, job)| (*core, readable(job, &marks))).collect();
     loop {
@@ -104,7 +103,7 @@ async fn wait_until_enough(call: &Call, ask: &Ask, plan: &Plan, answers: &[ReadD
             };
             let watch = WatchJob {
                 number,
-                wait_ms: ask.max_wait_ms,
+                deadline_ns,
                 bytes_min: have.get(core).copied().unwrap_or(0) + share,
                 parts: job.parts.iter().map(part).collect(),
             };

@@ -1,0 +1,56 @@
+//! DescribeLogDirs (key 35): sizes of the partitions in each log directory.
+//!
+//! Versions: 1 as 0; 2 flexible; 3 a top-level error; 4 total and usable bytes of the volume (KIP-827); 5 whether the
+//! directory is cordoned (KIP-1066).
+//! Gaps: total and usable bytes are answered -1, unknown; one log directory.
+
+use crate::call::{Answer, Call};
+use crate::messages::{CoreReply, CoreRequest, LogDirPart};
+use base::CoreId;
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use wire::describe_log_dirs_request::DescribeLogDirsRequest;
+use wire::describe_log_dirs_response::{
+    DescribeLogDirsPartition, DescribeLogDirsResponse, DescribeLogDirsResult, DescribeLogDirsTopic,
+};
+
+/// Answers one request.
+pub async fn handle(call: Call) -> Answer {
+    let request: DescribeLogDirsRequest<'_> = call.decode()?;
+    let mut waiting = Vec::new();
+    for core in 0..call.core.layout.data_cores {
+        waiting.push(call.core.ask(CoreId(core), CoreRequest::LogDirs).await);
+    }
+    let mut topics: BTreeMap<Arc<str>, Vec<DescribeLogDirsPartition>> = BTreeMap::new();
+    for reply in reactor::join_all(waiting).await {
+        let CoreReply::LogDirs(parts) = reply else { unreachable!("directories are answered by directories") };
+        for part in parts.into_iter().filter(|part| wanted(&request, part)) {
+            topics.entry(part.topic).or_default().push(DescribeLogDirsPartition {
+                partition_index: part.key.partition,
+                partition_size: i64::try_from(part.size_bytes).unwrap_or(i64::MAX),
+                offset_lag: part.offset_lag,
+                is_future_key: false,
+            });
+        }
+    }
+    let topic = |(name, mut partitions): (Arc<str>, Vec<DescribeLogDirsPartition>)| {
+        partitions.sort_unstable_by_key(|partition| partition.partition_index);
+        DescribeLogDirsTopic { name: Cow::Owned(name.to_string()), partitions }
+    };
+    let config = call.core.config();
+    let dir = config.log_dirs.first().map(|dir| dir.to_string_lossy()).unwrap_or_default();
+    let result = DescribeLogDirsResult {
+        log_dir: dir,
+        topics: topics.into_iter().map(topic).collect(),
+        ..DescribeLogDirsResult::default()
+    };
+    call.respond(&DescribeLogDirsResponse { results: vec![result], ..DescribeLogDirsResponse::default() })
+}
+
+/// True when the partition was asked for; no list asks for all.
+fn wanted(request: &DescribeLogDirsRequest<'_>, part: &LogDirPart) -> bool {
+    request.topics.as_ref().is_none_or(|topics| {
+        topics.iter().any(|topic| *topic.topic == *part.topic && topic.partitions.contains(&part.key.partition))
+    })
+}
