@@ -54,19 +54,23 @@ pub fn start<'n>(call: &Call, names: impl Iterator<Item = &'n str>) {
         for name in &started {
             creating.remove(name.as_str());
         }
-    });
+    })
+    .detach();
 }
 
-fn request(names: &[String]) -> Option<bytes::Bytes> {
-    let topic = |name: &String| CreatableTopic {
-        name: Cow::Borrowed(name.as_str()),
+fn topic(name: &str) -> CreatableTopic<'_> {
+    CreatableTopic {
+        name: Cow::Borrowed(name),
         // The controller puts its `num.partitions` and `default.replication.factor` in.
         num_partitions: -1,
         replication_factor: -1,
         ..CreatableTopic::default()
-    };
+    }
+}
+
+fn request(names: &[String]) -> Option<bytes::Bytes> {
     let request = CreateTopicsRequest {
-        topics: names.iter().map(topic).collect(),
+        topics: names.iter().map(|name| topic(name)).collect(),
         timeout_ms: CREATE_TIMEOUT_MS,
         ..CreateTopicsRequest::default()
     };

@@ -7,13 +7,16 @@
 pub mod api_table;
 mod auto_create;
 mod call;
+mod controller_client;
 mod core;
 mod dispatch;
 pub mod fetch_session;
 mod handlers;
+mod lifecycle;
 mod mesh;
 mod messages;
 mod producer_ids;
+mod publisher;
 mod serve;
 mod session;
 mod topology;

@@ -5,7 +5,7 @@
 use crate::core::DataCore;
 use crate::messages::{ControllerCall, CoreReply, CoreRequest};
 use base::{Offset, Uuid};
-use config::{Listener, SecurityProtocol};
+use config::Listener;
 use metadata::features;
 use std::borrow::Cow;
 use std::cell::Cell;
@@ -144,7 +144,7 @@ fn registration_request<'r>(core: &'r DataCore, registration: &'r Registration) 
         name: Cow::Borrowed(&listener.name),
         host: Cow::Borrowed(&listener.host),
         port: listener.port,
-        security_protocol: protocol_code(listener.protocol),
+        security_protocol: listener.protocol.wire_id(),
     };
     let feature = |one: &features::FeatureSupport| Feature {
         name: Cow::Borrowed(one.name),
@@ -161,16 +161,6 @@ fn registration_request<'r>(core: &'r DataCore, registration: &'r Registration) 
         log_dirs: registration.directories.clone(),
         previous_broker_epoch: registration.previous_epoch,
         ..BrokerRegistrationRequest::default()
-    }
-}
-
-/// The number that stands for a security protocol in registrations.
-fn protocol_code(protocol: SecurityProtocol) -> i16 {
-    match protocol {
-        SecurityProtocol::Plaintext => 0,
-        SecurityProtocol::Ssl => 1,
-        SecurityProtocol::SaslPlaintext => 2,
-        SecurityProtocol::SaslSsl => 3,
     }
 }
 

@@ -97,7 +97,7 @@ impl Mesh {
                     (Served::Done(reply), Some(ticket)) => self.reply(from, ticket, reply),
                     (Served::Later(later), Some(ticket)) => {
                         let mesh = self.clone();
-                        spawn(Class::Latency, async move { mesh.reply(from, ticket, later.await) });
+                        spawn(Class::Latency, async move { mesh.reply(from, ticket, later.await) }).detach();
                     }
                     (_, None) => {}
                 }

@@ -11,7 +11,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::future::{Future, poll_fn};
 use std::io;
-use std::pin::{Pin, pin};
+use std::pin::pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 use wire::Segment;
@@ -136,7 +136,9 @@ pub(crate) async fn serve<S: Service>(core: Rc<NetCore<S>>, stream: TcpStream, i
         }
     }
     // The peer gets an orderly end even when bytes of its are left unread.
-    link.stream.shutdown();
+    if let Err(error) = link.stream.shutdown() {
+        tracing::trace!(connection = info.id, %error, "the socket was down already");
+    }
     drop(registered);
 }
 

@@ -35,9 +35,9 @@ impl Listener {
     ///
     /// # Errors
     /// What the kernel says, for example that the address is in use.
-    pub fn bind(spec: &ListenerSpec) -> io::Result<Listener> {
-        let options = BindOptions { reuse_port: true, backlog: spec.backlog, ..BindOptions::default() };
-        let socket = TcpListener::bind(spec.addr, options)?;
+    pub async fn bind(spec: &ListenerSpec) -> io::Result<Listener> {
+        let options = BindOptions { reuse_port: true, backlog: spec.backlog };
+        let socket = TcpListener::bind(spec.addr, options).await?;
         Ok(Listener { name: Rc::from(spec.name.as_str()), socket })
     }
 
@@ -68,16 +68,13 @@ impl Listener {
             }
             return;
         };
-        // Responses are written whole; waiting to fill a packet would only add latency.
-        if let Err(error) = stream.set_nodelay(true) {
-            tracing::debug!(%peer, %error, "TCP_NODELAY not set");
-        }
-        let local = self.socket.local_addr();
+        let local = stream.local_addr().unwrap_or(self.socket.local_addr());
         let info = ConnectionInfo { id: core.next_connection_id(), peer, local, listener: self.name.clone() };
         let core = core.clone();
-        spawn(Class::Normal, async move {
+        spawn(Class::Latency, async move {
             connection::serve(core, stream, info).await;
             drop(counted);
-        });
+        })
+        .detach();
     }
 }

@@ -34,7 +34,6 @@ pub struct Request {
 }
 
 /// A range of a file that becomes part of a response without passing through user memory.
-#[derive(Debug)]
 pub struct FileRange {
     /// The file.
     pub file: reactor::fs::File,
@@ -43,7 +42,7 @@ pub struct FileRange {
 }
 
 /// The bytes of one response: length prefix, header and body.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct Outgoing {
     /// In order; [`Segment::External`] refers to `files` by its token.
     pub segments: Vec<Segment>,
@@ -52,7 +51,6 @@ pub struct Outgoing {
 }
 
 /// How a request ends.
-#[derive(Debug)]
 pub enum Response {
     /// A response frame.
     Send(Outgoing),

@@ -61,15 +61,15 @@ fn served(call: &Call) -> ApiVersionsResponse<'static> {
         let range = row.advertised();
         ApiVersion { api_key: row.api.code(), min_version: *range.start(), max_version: *range.end() }
     };
-    let supported = features::SUPPORTED.iter().filter(|one| one.range.min > 0 || call.version >= ZERO_LEVELS_FROM);
+    let supported = features::SUPPORTED.iter().filter(|one| one.min > 0 || call.version >= ZERO_LEVELS_FROM);
     let finalized = image.features.finalized();
     ApiVersionsResponse {
         api_keys: ROWS.iter().map(api).collect(),
         supported_features: supported
             .map(|one| SupportedFeatureKey {
                 name: one.name.into(),
-                min_version: one.range.min,
-                max_version: one.range.max,
+                min_version: one.min,
+                max_version: one.max,
             })
             .collect(),
         finalized_features_epoch: image.provenance.last_offset,

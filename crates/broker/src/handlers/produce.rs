@@ -137,7 +137,7 @@ fn check(
 }
 
 fn uses_zstd(records: &[u8]) -> bool {
-    records::BatchHeader::parse(records).is_ok_and(|header| header.codec_bits() == ZSTD_BITS)
+    records::BatchHeader::parse(records).is_ok_and(|header| header.attributes.codec_id() == ZSTD_BITS)
 }
 
 /// Compression bits of zstd in a batch's attributes.

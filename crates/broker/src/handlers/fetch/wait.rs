@@ -99,7 +99,7 @@ async fn wait_until_enough(call: &Call, deadline_ns: u64, plan: &Plan, answers: 
             let part = |part: &ReadPart| WatchPart {
                 key: part.key,
                 mark: marks.get(&part.slot).copied().unwrap_or_default(),
-                bytes_max: u64::try_from(part.ask.max_bytes).unwrap_or(0),
+                bytes_max: limit_of(part),
             };
             let watch = WatchJob {
                 number,
@@ -117,8 +117,14 @@ async fn wait_until_enough(call: &Call, deadline_ns: u64, plan: &Plan, answers: 
     }
 }
 
+/// The client's limit for one partition, in bytes.
+fn limit_of(part: &ReadPart) -> u64 {
+    u64::try_from(part.ask.max_bytes).unwrap_or(0)
+}
+
 fn readable(job: &ReadJob, marks: &BTreeMap<u32, FetchMark>) -> u64 {
-    job.parts.iter().filter_map(|part| marks.get(&part.slot)).map(FetchMark::readable).sum()
+    let of_part = |part: &ReadPart| marks.get(&part.slot).map_or(0, |mark| mark.readable(limit_of(part)));
+    job.parts.iter().map(of_part).sum()
 }
 
 async fn first_to_fire(watches: &mut [Watch]) -> (CoreId, Watched) {
