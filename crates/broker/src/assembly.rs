@@ -1,0 +1,355 @@
+//! Putting a broker together: cores, log directories, partitions, controller, listeners; and taking it apart in order.
+
+use crate::boot::{Boot, BootPort, StartError};
+use crate::controller_host;
+use crate::core::{DataCore, DataCoreParts, Layout, Node};
+use crate::dispatch::Dispatch;
+use crate::fetch_session::{CacheLimits, SessionCache};
+use crate::lifecycle::{Membership, Registration};
+use crate::mesh::{Mesh, MeshPorts, mesh_ports};
+use crate::serve;
+use base::{CoreId, Prng, Uuid};
+use config::{BrokerConfig, Durability};
+use log::{DirStart, LogCore, LogCoreConfig};
+use net::{AdmissionLimits, ConnectionCounts, Listener, ListenerSpec, NetCore, NetLimits};
+use partition::{LogDir, PartitionCore, PartitionCoreConfig};
+use reactor::mailbox::mesh;
+use reactor::{Class, Handover, spawn};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// Frames up to this many bytes are admitted from a budget of their own: every request but a produce of real data.
+const SMALL_FRAME_BYTES_MAX: usize = 64 << 10;
+
+/// Share of a core's request memory that is kept for small frames: one part in so many.
+const SMALL_SHARE: usize = 8;
+
+/// Requests in flight at a stop have this many milliseconds to be answered.
+const DRAIN_MS: u64 = 5_000;
+
+/// Messages of the start and the stop that a core may be behind with; each core sends a handful.
+const BOOT_MESSAGES: usize = 16;
+
+/// A log directory as formatting left it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FormattedDir {
+    /// The directory.
+    pub path: PathBuf,
+    /// `directory.id` of its `meta.properties`.
+    pub id: Uuid,
+}
+
+/// Where a listener listens.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Endpoint {
+    /// Its name.
+    pub name: String,
+    /// The address to bind; port 0 lets the system choose.
+    pub addr: SocketAddr,
+}
+
+/// Everything a broker is started with.
+pub struct Setup {
+    /// The configuration.
+    pub config: Arc<BrokerConfig>,
+    /// Cluster id of `meta.properties`.
+    pub cluster_id: String,
+    /// The log directories, in the order of `log.dirs`.
+    pub dirs: Vec<FormattedDir>,
+    /// `directory.id` of the directory of the metadata log.
+    pub metadata_dir_id: Uuid,
+    /// Where to listen, names resolved.
+    pub endpoints: Vec<Endpoint>,
+    /// Which cores there are.
+    pub layout: Layout,
+    /// Called once, on core 0, when clients are served.
+    pub on_ready: Box<dyn Fn(&[Endpoint]) + Send + Sync>,
+}
+
+/// What one core needs that no other may have.
+pub struct Seat {
+    ports: MeshPorts,
+    boot: reactor::mailbox::Port<Boot>,
+}
+
+/// The seats of all cores.
+pub fn seats(layout: Layout) -> Handover<Seat> {
+    let cores = usize::from(layout.cores());
+    let boots = mesh(cores, BOOT_MESSAGES);
+    let seats = mesh_ports(cores).into_iter().zip(boots).map(|(ports, boot)| Seat { ports, boot });
+    Handover::new(seats.collect())
+}
+
+/// What one core does from start to stop. The error is for the log output and the exit status; when one core fails to
+/// start, all of them end.
+///
+/// # Errors
+/// Why the broker could not start, or stop cleanly.
+pub async fn run_core(
+    id: CoreId,
+    setup: Arc<Setup>,
+    counts: ConnectionCounts,
+    seat: Seat,
+) -> Result<(), StartError> {
+    let boot = BootPort::new(id, setup.layout.cores(), seat.boot);
+    let result = start_and_serve(id, &setup, counts, seat.ports, &boot).await;
+    if let Err(error) = &result
+        && !matches!(error, StartError::Elsewhere)
+    {
+        tracing::error!(core = %id, %error, "the broker cannot run");
+        boot.abort();
+    }
+    result
+}
+
+async fn start_and_serve(
+    id: CoreId,
+    setup: &Arc<Setup>,
+    counts: ConnectionCounts,
+    ports: MeshPorts,
+    boot: &BootPort,
+) -> Result<(), StartError> {
+    let mesh = Rc::new(Mesh::new(ports));
+    spawn(Class::Latency, mesh.clone().receive()).detach();
+    let starts = open_dirs(id, setup, boot).await?;
+    if id.0 >= setup.layout.data_cores {
+        return controller_host::run_dedicated(setup, mesh, &starts, boot).await;
+    }
+    let core = data_core(id, setup, mesh.clone(), &starts).await?;
+    let serving = core.clone();
+    spawn(Class::Latency, mesh.clone().serve(move |from, request| serve::begin(&serving, from, request))).detach();
+    let controller = match id == setup.layout.controller_core {
+        true => Some(controller_host::start_shared(setup, mesh, &starts, &core).await?),
+        false => None,
+    };
+    core.partitions.start_tasks();
+    let listeners = bind(id, setup, boot).await?;
+    let net = Rc::new(NetCore::new(Dispatch::new(core.clone()), net_limits(setup), counts));
+    match id.0 {
+        0 => lead(setup, &core, &net, listeners, boot, &starts).await?,
+        _ => follow(&core, &net, listeners, boot).await?,
+    }
+    if let Some(controller) = controller {
+        controller.close().await;
+    }
+    Ok(())
+}
+
+/// Core 0 opens the log directories, which belong to all cores, and tells what it found.
+async fn open_dirs(id: CoreId, setup: &Setup, boot: &BootPort) -> Result<Arc<Vec<DirStart>>, StartError> {
+    if id.0 != 0 {
+        return boot.dirs().await;
+    }
+    let mut starts = Vec::with_capacity(setup.dirs.len());
+    for dir in &setup.dirs {
+        let started = log::open_dir(&dir.path).await;
+        starts.push(started.map_err(|error| StartError::Dir { path: dir.path.clone(), error: error.to_string() })?);
+    }
+    let starts = Arc::new(starts);
+    boot.announce(|| Boot::Dirs(starts.clone())).await;
+    Ok(starts)
+}
+
+async fn data_core(
+    id: CoreId,
+    setup: &Arc<Setup>,
+    mesh: Rc<Mesh>,
+    starts: &[DirStart],
+) -> Result<Rc<DataCore>, StartError> {
+    let own = &setup.config.own;
+    let cores = usize::from(setup.layout.data_cores);
+    let durability = match own.durability {
+        Durability::Durable => log::Durability::Durable,
+        Durability::Written => log::Durability::Written,
+    };
+    let mut dirs = Vec::with_capacity(setup.dirs.len());
+    for (dir, start) in setup.dirs.iter().zip(starts) {
+        let mut config = LogCoreConfig::new(dir.path.clone(), id, durability, start.clone());
+        let share = usize::try_from(own.tail_cache_bytes).unwrap_or(usize::MAX) / cores / setup.dirs.len();
+        if share > 0 {
+            config.tail_bytes_max = share;
+            config.unwritten_bytes_max = share / 2;
+        }
+        let logs = LogCore::open(config).await;
+        let logs = logs.map_err(|error| StartError::Dir { path: dir.path.clone(), error: error.to_string() })?;
+        dirs.push(LogDir { id: dir.id, logs });
+    }
+    let partitions = PartitionCore::new(PartitionCoreConfig {
+        broker_id: setup.config.node_id,
+        core: id,
+        cores: setup.layout.data_cores,
+        broker: setup.config.clone(),
+        dirs,
+    });
+    let limits = CacheLimits {
+        slots: (setup.config.fetch.session_slots as usize / cores).max(1),
+        eviction_ms: setup.config.fetch.session_eviction_ms,
+        modulus: i32::from(setup.layout.data_cores),
+        residue: i32::from(id.0),
+    };
+    Ok(Rc::new(DataCore::new(DataCoreParts {
+        id,
+        layout: setup.layout,
+        node: Arc::new(Node { id: setup.config.node_id, cluster_id: setup.cluster_id.clone() }),
+        mesh,
+        partitions,
+        sessions: SessionCache::new(limits, Prng::new(reactor::random_u64())),
+        config: setup.config.clone(),
+    })))
+}
+
+/// Binds the listeners. Core 0 goes first, and the others take the ports that it got.
+async fn bind(id: CoreId, setup: &Setup, boot: &BootPort) -> Result<Vec<Listener>, StartError> {
+    let endpoints = match id.0 {
+        0 => setup.endpoints.clone(),
+        _ => boot.endpoints().await?,
+    };
+    let mut listeners = Vec::with_capacity(endpoints.len());
+    for endpoint in &endpoints {
+        let spec =
+            ListenerSpec { name: endpoint.name.clone(), addr: endpoint.addr, backlog: setup.config.net.backlog };
+        let bound = Listener::bind(&spec).await;
+        listeners.push(bound.map_err(|error| StartError::Bind { endpoint: endpoint.clone(), error })?);
+    }
+    if id.0 == 0 {
+        let bound = bound_endpoints(&endpoints, &listeners);
+        boot.announce(|| Boot::Endpoints(bound.clone())).await;
+    }
+    Ok(listeners)
+}
+
+fn bound_endpoints(endpoints: &[Endpoint], listeners: &[Listener]) -> Vec<Endpoint> {
+    let bound = |(endpoint, listener): (&Endpoint, &Listener)| Endpoint {
+        name: endpoint.name.clone(),
+        addr: listener.local_addr(),
+    };
+    endpoints.iter().zip(listeners).map(bound).collect()
+}
+
+fn net_limits(setup: &Setup) -> NetLimits {
+    let net = &setup.config.net;
+    let memory = net.queued_request_bytes_max.unwrap_or(setup.config.own.request_memory_bytes);
+    let share = usize::try_from(memory).unwrap_or(usize::MAX) / usize::from(setup.layout.data_cores);
+    let small = (share / SMALL_SHARE).max(SMALL_FRAME_BYTES_MAX);
+    NetLimits {
+        frame_bytes_max: net.request_max_bytes as usize,
+        idle_ms_max: net.idle_ms_max,
+        connections_max: net.connections_max as usize,
+        connections_per_ip_max: net.connections_per_ip_max as usize,
+        admission: AdmissionLimits {
+            small_frame_bytes_max: SMALL_FRAME_BYTES_MAX,
+            small_bytes_max: small,
+            large_bytes_max: share.saturating_sub(small).max(SMALL_FRAME_BYTES_MAX),
+        },
+    }
+}
+
+fn accept(net: &Rc<NetCore<Dispatch>>, listeners: Vec<Listener>) {
+    for listener in listeners {
+        spawn(Class::Latency, listener.run(net.clone())).detach();
+    }
+    spawn(Class::Normal, net.clone().sweep()).detach();
+}
+
+/// Core 0: joins the cluster, opens the doors, and at the end sees to it that all cores close before the broker is gone.
+async fn lead(
+    setup: &Setup,
+    core: &Rc<DataCore>,
+    net: &Rc<NetCore<Dispatch>>,
+    listeners: Vec<Listener>,
+    boot: &BootPort,
+    starts: &[DirStart],
+) -> Result<(), StartError> {
+    let endpoints = bound_endpoints(&setup.endpoints, &listeners);
+    let registration = Registration {
+        incarnation_id: incarnation(),
+        listeners: advertised(setup, &endpoints).await,
+        directories: setup.dirs.iter().map(|dir| dir.id).collect(),
+        previous_epoch: starts.iter().map(|start| start.broker_epoch).min().unwrap_or(-1),
+    };
+    let joining = async {
+        let membership = Membership::register(core.clone(), &registration).await.map_err(StartError::Refused)?;
+        membership.unfence().await;
+        Ok::<_, StartError>(membership)
+    };
+    let membership = match reactor::race(joining, reactor::race(reactor::stopping(), boot.aborted())).await {
+        reactor::Either::Left(joined) => Rc::new(joined?),
+        reactor::Either::Right(_) => return Err(StartError::Elsewhere),
+    };
+    let beating = membership.clone();
+    let heart = spawn(Class::Normal, async move { beating.keep_alive().await });
+    accept(net, listeners);
+    boot.announce(|| Boot::Serve).await;
+    tracing::info!(broker = core.node.id, cluster = %core.node.cluster_id, cores = setup.layout.data_cores, "serving");
+    (setup.on_ready)(&endpoints);
+    reactor::stopping().await;
+    tracing::info!("stopping");
+    net.drain(DRAIN_MS).await;
+    let others = usize::from(setup.layout.data_cores - 1);
+    boot.from_each(others, |message| matches!(message, Boot::Drained)).await?;
+    heart.abort();
+    membership.leave().await;
+    boot.announce(|| Boot::Close).await;
+    let closed = core.partitions.close().await;
+    boot.from_each(others, |message| matches!(message, Boot::Closed)).await?;
+    closed.map_err(|error| StartError::Close(error.to_string()))?;
+    for dir in &setup.dirs {
+        log::write_clean_shutdown(&dir.path, membership.epoch())
+            .await
+            .map_err(|error| StartError::Close(error.to_string()))?;
+    }
+    boot.announce(|| Boot::Exit).await;
+    Ok(())
+}
+
+/// Every other data core.
+async fn follow(
+    core: &Rc<DataCore>,
+    net: &Rc<NetCore<Dispatch>>,
+    listeners: Vec<Listener>,
+    boot: &BootPort,
+) -> Result<(), StartError> {
+    boot.one(|message| matches!(message, Boot::Serve)).await?;
+    accept(net, listeners);
+    reactor::stopping().await;
+    net.drain(DRAIN_MS).await;
+    boot.tell_first(Boot::Drained).await;
+    boot.one(|message| matches!(message, Boot::Close)).await?;
+    let closed = core.partitions.close().await;
+    boot.tell_first(Boot::Closed).await;
+    boot.one(|message| matches!(message, Boot::Exit)).await?;
+    closed.map_err(|error| StartError::Close(error.to_string()))
+}
+
+fn incarnation() -> Uuid {
+    loop {
+        let bits = u128::from(reactor::random_u64()) << 64 | u128::from(reactor::random_u64());
+        if let Some(id) = Uuid::from_random_bits(bits) {
+            return id;
+        }
+    }
+}
+
+/// `advertised.listeners` with the ports that were bound and this machine's name where none is given.
+async fn advertised(setup: &Setup, endpoints: &[Endpoint]) -> Vec<config::Listener> {
+    let mut advertised = setup.config.advertised_listeners.clone();
+    for listener in &mut advertised {
+        if listener.port == 0
+            && let Some(endpoint) = endpoints.iter().find(|endpoint| endpoint.name == listener.name)
+        {
+            listener.port = endpoint.addr.port();
+        }
+        if listener.host.is_empty() {
+            listener.host = host_name().await;
+        }
+    }
+    advertised
+}
+
+async fn host_name() -> String {
+    let name = reactor::fs::read("/proc/sys/kernel/hostname").await.ok();
+    let name = name.and_then(|bytes| String::from_utf8(bytes.to_vec()).ok());
+    name.map(|name| name.trim().to_owned()).filter(|name| !name.is_empty()).unwrap_or_else(|| "localhost".into())
+}
