@@ -74,6 +74,7 @@ pub static ROWS: &[ApiRow] = &[
     ApiRow::new(ApiKey::InitProducerId, waits!(handlers::init_producer_id::handle))
         .note("idempotent producers only, no transactional ids yet"),
     ApiRow::new(ApiKey::OffsetForLeaderEpoch, waits!(handlers::offset_for_leader_epoch::handle)),
+    ApiRow::new(ApiKey::DescribeConfigs, Handler::Sync(handlers::describe_configs::handle)),
     ApiRow::new(ApiKey::AlterConfigs, Handler::Forward),
     ApiRow::new(ApiKey::DescribeLogDirs, waits!(handlers::describe_log_dirs::handle)),
     ApiRow::new(ApiKey::CreatePartitions, Handler::Forward),

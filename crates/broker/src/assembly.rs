@@ -29,6 +29,9 @@ const SMALL_SHARE: usize = 8;
 /// Requests in flight at a stop have this many milliseconds to be answered.
 const DRAIN_MS: u64 = 5_000;
 
+/// A fetch session unused for so long, or so old, may be evicted, in milliseconds; no option in Kafka either.
+const SESSION_EVICTION_MS: u64 = 120_000;
+
 /// Messages of the start and the stop that a core may be behind with; each core sends a handful.
 const BOOT_MESSAGES: usize = 16;
 
@@ -87,12 +90,7 @@ pub fn seats(layout: Layout) -> Handover<Seat> {
 ///
 /// # Errors
 /// Why the broker could not start, or stop cleanly.
-pub async fn run_core(
-    id: CoreId,
-    setup: Arc<Setup>,
-    counts: ConnectionCounts,
-    seat: Seat,
-) -> Result<(), StartError> {
+pub async fn run_core(id: CoreId, setup: Arc<Setup>, counts: ConnectionCounts, seat: Seat) -> Result<(), StartError> {
     let boot = BootPort::new(id, setup.layout.cores(), seat.boot);
     let result = start_and_serve(id, &setup, counts, seat.ports, &boot).await;
     if let Err(error) = &result
@@ -185,7 +183,7 @@ async fn data_core(
     });
     let limits = CacheLimits {
         slots: (setup.config.fetch.session_slots as usize / cores).max(1),
-        eviction_ms: setup.config.fetch.session_eviction_ms,
+        eviction_ms: SESSION_EVICTION_MS,
         modulus: i32::from(setup.layout.data_cores),
         residue: i32::from(id.0),
     };
@@ -208,8 +206,7 @@ async fn bind(id: CoreId, setup: &Setup, boot: &BootPort) -> Result<Vec<Listener
     };
     let mut listeners = Vec::with_capacity(endpoints.len());
     for endpoint in &endpoints {
-        let spec =
-            ListenerSpec { name: endpoint.name.clone(), addr: endpoint.addr, backlog: setup.config.net.backlog };
+        let spec = ListenerSpec { name: endpoint.name.clone(), addr: endpoint.addr, backlog: setup.config.net.backlog };
         let bound = Listener::bind(&spec).await;
         listeners.push(bound.map_err(|error| StartError::Bind { endpoint: endpoint.clone(), error })?);
     }
@@ -295,11 +292,6 @@ async fn lead(
     let closed = core.partitions.close().await;
     boot.from_each(others, |message| matches!(message, Boot::Closed)).await?;
     closed.map_err(|error| StartError::Close(error.to_string()))?;
-    for dir in &setup.dirs {
-        log::write_clean_shutdown(&dir.path, membership.epoch())
-            .await
-            .map_err(|error| StartError::Close(error.to_string()))?;
-    }
     boot.announce(|| Boot::Exit).await;
     Ok(())
 }

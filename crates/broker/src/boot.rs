@@ -29,6 +29,17 @@ pub enum StartError {
         /// What the system says.
         error: std::io::Error,
     },
+    /// A listener's host has no address.
+    #[error("listener {listener}: {error}")]
+    Resolve {
+        /// The listener.
+        listener: String,
+        /// What the system says.
+        error: std::io::Error,
+    },
+    /// The cores cannot be started.
+    #[error("the cores cannot be started: {0}")]
+    Runtime(std::io::Error),
     /// The controller does not take this broker.
     #[error("the controller refuses this broker: {0}")]
     Refused(ErrorCode),

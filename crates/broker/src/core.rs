@@ -7,8 +7,8 @@ use crate::messages::{CoreReply, CoreRequest};
 use crate::producer_ids::ProducerIds;
 use crate::serve::{self, Served};
 use base::{BrokerId, CoreId};
-use config::BrokerConfig;
-use metadata::MetadataImage;
+use config::{BrokerConfig, LayeredConfig};
+use metadata::{ConfigResource, ConfigResourceType, MetadataDelta, MetadataImage};
 use net::LogGate;
 use partition::PartitionCore;
 use reactor::sync::oneshot;
@@ -72,6 +72,7 @@ pub struct DataCore {
     pub gates: Gates,
     // The image is counted per core: all cores counting one `Arc` would fight over its cache line.
     image: RefCell<Rc<Arc<MetadataImage>>>,
+    layered: RefCell<Rc<LayeredConfig>>,
     controller: RefCell<Option<ControllerClient>>,
     next_watch: Cell<u64>,
     /// Producer ids to hand out.
@@ -97,6 +98,8 @@ pub struct DataCoreParts {
     pub partitions: PartitionCore,
     /// Its sessions.
     pub sessions: SessionCache,
+    /// The static configuration.
+    pub config: Arc<BrokerConfig>,
 }
 
 impl DataCore {
@@ -111,6 +114,7 @@ impl DataCore {
             sessions: RefCell::new(parts.sessions),
             gates: Gates { refusals: LogGate::new(GATE_INTERVAL_MS) },
             image: RefCell::new(Rc::new(Arc::new(MetadataImage::default()))),
+            layered: RefCell::new(Rc::new(LayeredConfig::new(BrokerConfig::clone(&parts.config)))),
             controller: RefCell::new(None),
             next_watch: Cell::new(0),
             producer_ids: ProducerIds::default(),
@@ -124,14 +128,29 @@ impl DataCore {
         self.image.borrow().clone()
     }
 
-    /// Puts newer metadata in force for requests that begin from here on.
-    pub fn set_image(&self, image: Arc<MetadataImage>) {
+    /// Puts newer metadata, and the dynamic options in it, in force for requests that begin from here on.
+    pub fn show(&self, image: Arc<MetadataImage>, delta: &MetadataDelta) {
+        if delta.configs().iter().any(|resource| resource.kind == ConfigResourceType::Broker) {
+            let all = image.configs.overrides(&ConfigResource::default_broker());
+            let own = image.configs.overrides(&ConfigResource::broker(self.node.id));
+            let (layered, problems) = self.layered().with_dynamic(all, own);
+            // The same on every core; one of them says it.
+            for problem in problems.iter().filter(|_| self.id.0 == 0) {
+                tracing::error!(%problem, "a dynamic option is not applied");
+            }
+            *self.layered.borrow_mut() = Rc::new(layered);
+        }
         *self.image.borrow_mut() = Rc::new(image);
     }
 
     /// The configuration as of now.
     pub fn config(&self) -> Arc<BrokerConfig> {
-        self.partitions.broker_config()
+        self.layered.borrow().current.clone()
+    }
+
+    /// The configuration with the layers it results from.
+    pub fn layered(&self) -> Rc<LayeredConfig> {
+        self.layered.borrow().clone()
     }
 
     /// The controller, if it runs on this core.

@@ -5,9 +5,12 @@
 //! `log`), nor how metadata is agreed on (`quorum`); it carries questions to where the answer is and answers back.
 
 pub mod api_table;
+pub mod assembly;
 mod auto_create;
+mod boot;
 mod call;
 mod controller_client;
+mod controller_host;
 mod core;
 mod dispatch;
 pub mod fetch_session;
@@ -17,6 +20,13 @@ mod mesh;
 mod messages;
 mod producer_ids;
 mod publisher;
+mod run;
 mod serve;
 mod session;
+mod stand_in;
 mod topology;
+
+pub use assembly::{Endpoint, FormattedDir, Setup};
+pub use boot::StartError;
+pub use core::Layout;
+pub use run::{Identity, run};

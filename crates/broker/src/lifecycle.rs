@@ -56,12 +56,8 @@ impl Membership {
         let deadline_ms = reactor::now().mono_ms() + u64::from(config.registration_timeout_ms);
         let request = registration_request(&core, registration);
         loop {
-            let answer = ask::<_, BrokerRegistrationResponse>(
-                &core,
-                ApiKey::BrokerRegistration,
-                REGISTRATION_VERSION,
-                &request,
-            );
+            let answer =
+                ask::<_, BrokerRegistrationResponse>(&core, ApiKey::BrokerRegistration, REGISTRATION_VERSION, &request);
             let error = match answer.await {
                 Ok(response) if response.error_code == 0 => {
                     return Ok(Membership { core, epoch: Cell::new(response.broker_epoch) });

@@ -1,9 +1,9 @@
 //! What cores ask of each other. Everything here is owned and `Send`; record bytes travel as reference-counted slices.
 
-use crate::fetch_session::{PartitionAsk, PartitionAnswer, PartitionFetch, Session, Taken};
+use crate::fetch_session::{PartitionAnswer, PartitionAsk, PartitionFetch, Session, Taken};
 use base::{LeaderEpoch, Offset, PartitionKey, ProducerId};
 use bytes::Bytes;
-use metadata::{MetadataDelta, MetadataImage};
+use metadata::MetadataDelta;
 use partition::FetchMark;
 use replica::Isolation;
 use std::sync::Arc;
@@ -45,7 +45,7 @@ pub enum CoreRequest {
     /// Open, create and remove partitions as new metadata says, before any core shows it to clients.
     Apply(Arc<MetadataDelta>),
     /// Show new metadata to clients.
-    Show(Arc<MetadataImage>),
+    Show(Arc<MetadataDelta>),
 }
 
 /// The answer to a [`CoreRequest`].

@@ -63,8 +63,7 @@ async fn ask(core: &Rc<DataCore>) -> Result<Range<ProducerId>, ErrorCode> {
     let mut w = Writer::new();
     request.encode(&mut w, ALLOCATE_VERSION).map_err(|_| ErrorCode::UNKNOWN_SERVER_ERROR)?;
     let body = w.into_bytes().unwrap_or_default();
-    let call =
-        ControllerCall { api: ApiKey::AllocateProducerIds, version: ALLOCATE_VERSION, body, client_id: None };
+    let call = ControllerCall { api: ApiKey::AllocateProducerIds, version: ALLOCATE_VERSION, body, client_id: None };
     let to = core.layout.controller_core;
     let CoreReply::Controller(answer) = core.ask(to, CoreRequest::Controller(Box::new(call))).await.await else {
         unreachable!("a controller call is answered by the controller");

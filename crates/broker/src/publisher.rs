@@ -47,8 +47,8 @@ impl CorePublisher {
 }
 
 impl Publisher for CorePublisher {
-    async fn publish(&self, image: Arc<MetadataImage>, delta: Arc<MetadataDelta>) {
+    async fn publish(&self, _image: Arc<MetadataImage>, delta: Arc<MetadataDelta>) {
         self.everywhere(|| CoreRequest::Apply(delta.clone())).await;
-        self.everywhere(|| CoreRequest::Show(image.clone())).await;
+        self.everywhere(|| CoreRequest::Show(delta.clone())).await;
     }
 }

@@ -60,8 +60,8 @@ pub fn begin(core: &Rc<DataCore>, from: CoreId, request: CoreRequest) -> Served 
                 CoreReply::Done
             })
         }
-        CoreRequest::Show(image) => {
-            core.set_image(image);
+        CoreRequest::Show(delta) => {
+            core.show(delta.image().clone(), &delta);
             Served::Done(CoreReply::Done)
         }
     }

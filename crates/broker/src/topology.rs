@@ -21,11 +21,7 @@ const TOPIC_NAME_BYTES_MAX: usize = 249;
 /// True when `name` may be a topic's: ASCII letters, digits, `.`, `_` and `-`, and neither `.` nor `..`.
 pub fn is_valid_topic_name(name: &str) -> bool {
     let legal = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-');
-    !name.is_empty()
-        && name != "."
-        && name != ".."
-        && name.len() <= TOPIC_NAME_BYTES_MAX
-        && name.bytes().all(legal)
+    !name.is_empty() && name != "." && name != ".." && name.len() <= TOPIC_NAME_BYTES_MAX && name.bytes().all(legal)
 }
 
 /// What is said about a topic that is not in the image.

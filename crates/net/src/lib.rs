@@ -21,3 +21,6 @@ pub use limited::LogGate;
 pub use listener::{Listener, ListenerSpec};
 pub use registry::{NetCore, NetLimits, Registry};
 pub use service::{ConnectionInfo, FileRange, Later, Outgoing, Reply, Request, Response, Service};
+
+#[cfg(test)]
+mod tests;

@@ -66,11 +66,7 @@ fn served(call: &Call) -> ApiVersionsResponse<'static> {
     ApiVersionsResponse {
         api_keys: ROWS.iter().map(api).collect(),
         supported_features: supported
-            .map(|one| SupportedFeatureKey {
-                name: one.name.into(),
-                min_version: one.min,
-                max_version: one.max,
-            })
+            .map(|one| SupportedFeatureKey { name: one.name.into(), min_version: one.min, max_version: one.max })
             .collect(),
         finalized_features_epoch: image.provenance.last_offset,
         finalized_features: finalized

@@ -37,7 +37,12 @@ pub fn handle(call: &Call) -> Answer {
     call.respond(&response)
 }
 
-fn describe(call: &Call, image: &MetadataImage, resource: &DescribeConfigsResource<'_>, wanted: Wanted<'_>) -> Described {
+fn describe(
+    call: &Call,
+    image: &MetadataImage,
+    resource: &DescribeConfigsResource<'_>,
+    wanted: Wanted<'_>,
+) -> Described {
     let name = resource.resource_name.as_ref();
     let invalid = |text: String| (ErrorCode::INVALID_REQUEST, Some(text));
     let layered = call.core.layered();
@@ -47,7 +52,7 @@ fn describe(call: &Call, image: &MetadataImage, resource: &DescribeConfigsResour
     };
     match ResourceKind::from_wire(resource.resource_type) {
         Some(ResourceKind::Topic) => match image.topics.by_name(name) {
-            Some(_) => checked(layered.describe_topic(&overrides(ConfigResourceType::Topic), wanted)),
+            Some(_) => checked(layered.describe_topic(overrides(ConfigResourceType::Topic), wanted)),
             None if is_valid_topic_name(name) => Err((ErrorCode::UNKNOWN_TOPIC_OR_PARTITION, None)),
             None => Err((missing_topic_error(name), Some(format!("Topic name '{name}' is illegal")))),
         },
@@ -72,10 +77,10 @@ fn describe(call: &Call, image: &MetadataImage, resource: &DescribeConfigsResour
             Err(invalid("Client metrics subscription name must not be empty".into()))
         }
         Some(ResourceKind::ClientMetrics) => {
-            checked(config::describe_client_metrics(&overrides(ConfigResourceType::ClientMetrics), wanted))
+            checked(config::describe_client_metrics(overrides(ConfigResourceType::ClientMetrics), wanted))
         }
         Some(ResourceKind::Group) if name.is_empty() => Err(invalid("Group name must not be empty".into())),
-        Some(ResourceKind::Group) => checked(layered.describe_group(&overrides(ConfigResourceType::Group), wanted)),
+        Some(ResourceKind::Group) => checked(layered.describe_group(overrides(ConfigResourceType::Group), wanted)),
         None => Err(invalid(format!("Unsupported resource type: {}", resource.resource_type))),
     }
 }

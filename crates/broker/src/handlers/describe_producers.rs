@@ -9,9 +9,7 @@ use crate::messages::{CoreReply, CoreRequest, ProducerInfo, ProducersFound};
 use std::borrow::Cow;
 use wire::ErrorCode;
 use wire::describe_producers_request::DescribeProducersRequest;
-use wire::describe_producers_response::{
-    DescribeProducersResponse, PartitionResponse, ProducerState, TopicResponse,
-};
+use wire::describe_producers_response::{DescribeProducersResponse, PartitionResponse, ProducerState, TopicResponse};
 
 /// Answers one request.
 pub async fn handle(call: Call) -> Answer {

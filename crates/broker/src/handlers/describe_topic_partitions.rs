@@ -80,8 +80,7 @@ struct Page<'i> {
 
 impl<'i> Page<'i> {
     fn stop_before(&mut self, topic: &'i str, partition: i32) -> bool {
-        self.response.next_cursor =
-            Some(Cursor { topic_name: Cow::Borrowed(topic), partition_index: partition });
+        self.response.next_cursor = Some(Cursor { topic_name: Cow::Borrowed(topic), partition_index: partition });
         false
     }
 

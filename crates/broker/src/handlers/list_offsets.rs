@@ -14,9 +14,7 @@ use replica::Isolation;
 use std::collections::BTreeSet;
 use wire::ErrorCode;
 use wire::list_offsets_request::ListOffsetsRequest;
-use wire::list_offsets_response::{
-    ListOffsetsPartitionResponse, ListOffsetsResponse, ListOffsetsTopicResponse,
-};
+use wire::list_offsets_response::{ListOffsetsPartitionResponse, ListOffsetsResponse, ListOffsetsTopicResponse};
 
 /// Replica id of ordinary clients.
 const CONSUMER: i32 = -1;

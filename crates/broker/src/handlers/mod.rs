@@ -3,6 +3,7 @@
 pub mod api_versions;
 mod by_core;
 pub mod describe_cluster;
+pub mod describe_configs;
 pub mod describe_log_dirs;
 pub mod describe_producers;
 pub mod describe_topic_partitions;

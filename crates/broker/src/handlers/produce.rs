@@ -68,8 +68,12 @@ pub async fn start(call: Call) -> Reply {
 /// Sorts the partitions by home core; those that cannot be appended to are answered at once.
 fn plan(call: &Call, request: &ProduceRequest<'_>) -> (Posted, BTreeMap<CoreId, AppendJob>) {
     let image = call.core.image();
-    let mut posted =
-        Posted { acks: request.acks, shape: Vec::with_capacity(request.topic_data.len()), done: Vec::new(), waiting: Vec::new() };
+    let mut posted = Posted {
+        acks: request.acks,
+        shape: Vec::with_capacity(request.topic_data.len()),
+        done: Vec::new(),
+        waiting: Vec::new(),
+    };
     let mut jobs: BTreeMap<CoreId, AppendJob> = BTreeMap::new();
     let mut slot = 0;
     for topic in &request.topic_data {
@@ -183,11 +187,7 @@ fn respond(call: &Call, shape: Vec<TopicShape>, done: Vec<AppendDone>) -> Result
             partition_response(*index, answer, current_leader)
         });
         let partition_responses = partition_responses.collect();
-        responses.push(TopicProduceResponse {
-            name: Cow::Owned(topic.name),
-            topic_id: topic.id,
-            partition_responses,
-        });
+        responses.push(TopicProduceResponse { name: Cow::Owned(topic.name), topic_id: topic.id, partition_responses });
     }
     let endpoint = |id: &i32| {
         let node = topology::node(&image, call.listener(), *id)?;

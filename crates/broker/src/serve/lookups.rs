@@ -35,13 +35,9 @@ pub(super) fn list_offsets(core: &Rc<DataCore>, queries: Vec<OffsetQuery>) -> Se
                     offset: answer.offset,
                     leader_epoch: answer.leader_epoch,
                 },
-                Err(error) => OffsetFound {
-                    slot: query.slot,
-                    error: error.code,
-                    timestamp: -1,
-                    offset: -1,
-                    leader_epoch: -1,
-                },
+                Err(error) => {
+                    OffsetFound { slot: query.slot, error: error.code, timestamp: -1, offset: -1, leader_epoch: -1 }
+                }
             });
         }
         CoreReply::ListOffsets(found)

@@ -108,8 +108,7 @@ fn endpoint<'i>(call: &Call, image: &'i MetadataImage, id: BrokerId) -> Option<N
 }
 
 fn partition_data(partition_index: i32, answer: ReadDone, current_leader: LeaderIdAndEpoch) -> PartitionData {
-    let aborted =
-        |(producer_id, first_offset): (i64, i64)| AbortedTransaction { producer_id, first_offset };
+    let aborted = |(producer_id, first_offset): (i64, i64)| AbortedTransaction { producer_id, first_offset };
     PartitionData {
         partition_index,
         error_code: answer.error.0,

@@ -1,0 +1,308 @@
+//! Connections against a small service: a frame's first byte says what is done with it.
+
+use crate::{
+    Admission, AdmissionLimits, ConnectionCounts, ConnectionInfo, Listener, ListenerSpec, NetCore, NetLimits, Outgoing,
+    Reply, Request, Response, Service,
+};
+use bytes::{Bytes, BytesMut};
+use reactor::net::TcpStream;
+use reactor::sync::oneshot;
+use reactor::{Class, spawn};
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use wire::Segment;
+
+/// `e` echo; `o` echo, overlapping, when released; `x` echo when released; `n` nothing; `c` close.
+#[derive(Default)]
+struct Echo {
+    waiting: RefCell<HashMap<u8, oneshot::Sender<()>>>,
+    begun: RefCell<Vec<u8>>,
+    begun_event: reactor::sync::Notify,
+    admission: RefCell<Option<Admission>>,
+    most_used: Cell<usize>,
+}
+
+fn framed(body: &[u8]) -> Bytes {
+    let mut frame = BytesMut::new();
+    frame.extend_from_slice(&(body.len() as i32).to_be_bytes());
+    frame.extend_from_slice(body);
+    frame.freeze()
+}
+
+fn echo(request: &Request) -> Response {
+    let shown = &request.frame[..request.frame.len().min(8)];
+    Response::Send(Outgoing { segments: vec![Segment::Bytes(framed(shown))], files: Vec::new() })
+}
+
+impl Service for Rc<Echo> {
+    type Session = ();
+
+    fn open(&self, _info: ConnectionInfo) {}
+
+    fn overlaps(&self, _session: &(), frame: &Bytes) -> bool {
+        frame.first() == Some(&b'o')
+    }
+
+    async fn start(&self, _session: &Rc<()>, request: Request) -> Reply {
+        let used = self.admission.borrow().as_ref().map_or(0, Admission::used_bytes);
+        self.most_used.set(self.most_used.get().max(used));
+        self.begun.borrow_mut().push(request.frame.get(1).copied().unwrap_or(0));
+        self.begun_event.notify_one();
+        match request.frame.first() {
+            Some(b'o' | b'x') => {
+                let (release, released) = oneshot::channel();
+                self.waiting.borrow_mut().insert(request.frame[1], release);
+                Reply::Later(Box::pin(async move {
+                    let _ = released.await;
+                    echo(&request)
+                }))
+            }
+            Some(b'n') => Reply::Ready(Response::Nothing),
+            Some(b'c') => Reply::Ready(Response::Close),
+            _ => Reply::Ready(echo(&request)),
+        }
+    }
+}
+
+impl Echo {
+    async fn until_begun(&self, count: usize) {
+        while self.begun.borrow().len() < count {
+            self.begun_event.notified().await;
+        }
+    }
+
+    fn release(&self, which: u8) {
+        let release = self.waiting.borrow_mut().remove(&which).expect("such a request waits");
+        let _ = release.send(());
+    }
+}
+
+const LIMITS: NetLimits = NetLimits {
+    frame_bytes_max: 4 << 20,
+    idle_ms_max: None,
+    connections_max: 1000,
+    connections_per_ip_max: 1000,
+    admission: AdmissionLimits { small_frame_bytes_max: 1024, small_bytes_max: 4096, large_bytes_max: 2 << 20 },
+};
+
+struct Server {
+    service: Rc<Echo>,
+    net: Rc<NetCore<Rc<Echo>>>,
+    addr: SocketAddr,
+}
+
+async fn serve(limits: NetLimits) -> Server {
+    let service = Rc::new(Echo::default());
+    let net = Rc::new(NetCore::new(service.clone(), limits, ConnectionCounts::new()));
+    *service.admission.borrow_mut() = Some(net.admission.clone());
+    let addr = SocketAddr::from(([127, 0, 0, 1], 0));
+    let listener = Listener::bind(&ListenerSpec { name: "TEST".into(), addr, backlog: 128 }).await.expect("a port");
+    let addr = listener.local_addr();
+    spawn(Class::Normal, listener.run(net.clone())).detach();
+    spawn(Class::Normal, net.clone().sweep()).detach();
+    Server { service, net, addr }
+}
+
+struct Client {
+    stream: TcpStream,
+    buf: BytesMut,
+}
+
+impl Client {
+    async fn new(server: &Server) -> Client {
+        Client { stream: TcpStream::connect(server.addr).await.expect("connected"), buf: BytesMut::new() }
+    }
+
+    async fn send(&self, body: &[u8]) {
+        let _ = self.stream.send_all(vec![framed(body)]).await;
+    }
+
+    /// The next frame; `None` when the server closed.
+    async fn next(&mut self) -> Option<Bytes> {
+        loop {
+            if let Some(prefix) = self.buf.first_chunk::<4>() {
+                let len = i32::from_be_bytes(*prefix) as usize;
+                if self.buf.len() >= 4 + len {
+                    return Some(self.buf.split_to(4 + len).freeze().slice(4..));
+                }
+            }
+            let mut buf = std::mem::take(&mut self.buf);
+            buf.reserve(4096);
+            let (result, buf) = self.stream.recv(buf).await;
+            self.buf = buf;
+            if result.map_or(true, |n| n == 0) {
+                return None;
+            }
+        }
+    }
+
+    async fn expect(&mut self, body: &[u8]) {
+        assert_eq!(self.next().await.as_deref(), Some(body));
+    }
+}
+
+#[test]
+fn overlapping_requests_are_answered_in_order() {
+    reactor::block_on(async {
+        let server = serve(LIMITS).await;
+        let mut client = Client::new(&server).await;
+        for body in [b"o1", b"o2", b"o3"] {
+            client.send(body).await;
+        }
+        server.service.until_begun(3).await;
+        for which in *b"321" {
+            server.service.release(which);
+        }
+        for body in [b"o1", b"o2", b"o3"] {
+            client.expect(body).await;
+        }
+    });
+}
+
+#[test]
+fn other_requests_run_alone() {
+    reactor::block_on(async {
+        let server = serve(LIMITS).await;
+        let mut client = Client::new(&server).await;
+        for body in [b"o1", b"x2", b"o3", b"e4"] {
+            client.send(body).await;
+        }
+        server.service.until_begun(1).await;
+        reactor::yield_now().await;
+        assert_eq!(*server.service.begun.borrow(), b"1");
+        server.service.release(b'1');
+        client.expect(b"o1").await;
+        server.service.until_begun(2).await;
+        assert_eq!(*server.service.begun.borrow(), b"12");
+        server.service.release(b'2');
+        client.expect(b"x2").await;
+        server.service.until_begun(3).await;
+        assert_eq!(*server.service.begun.borrow(), b"123");
+        server.service.release(b'3');
+        client.expect(b"o3").await;
+        client.expect(b"e4").await;
+    });
+}
+
+#[test]
+fn nothing_is_sent_where_no_response_is_due_and_close_comes_after_what_was_before() {
+    reactor::block_on(async {
+        let server = serve(LIMITS).await;
+        let mut client = Client::new(&server).await;
+        for body in [b"n1", b"e2", b"c3", b"e4"] {
+            client.send(body).await;
+        }
+        client.expect(b"e2").await;
+        assert_eq!(client.next().await, None);
+        assert_eq!(*server.service.begun.borrow(), b"123");
+    });
+}
+
+#[test]
+fn a_lying_length_ends_its_connection_and_no_other() {
+    reactor::block_on(async {
+        let server = serve(LIMITS).await;
+        let mut good = Client::new(&server).await;
+        for prefix in [-1, i32::MIN, i32::MAX, LIMITS.frame_bytes_max as i32 + 1] {
+            let mut bad = Client::new(&server).await;
+            let sent = Bytes::copy_from_slice(&prefix.to_be_bytes());
+            bad.stream.send_all(vec![sent]).await.expect("sent");
+            assert_eq!(bad.next().await, None, "{prefix}");
+            good.send(b"e1").await;
+            good.expect(b"e1").await;
+        }
+        assert_eq!(server.net.registry.len(), 1);
+    });
+}
+
+#[test]
+fn connections_above_the_limit_are_closed() {
+    reactor::block_on(async {
+        let server = serve(NetLimits { connections_max: 2, connections_per_ip_max: 1, ..LIMITS }).await;
+        let mut first = Client::new(&server).await;
+        first.send(b"e1").await;
+        first.expect(b"e1").await;
+        let mut second = Client::new(&server).await;
+        assert_eq!(second.next().await, None);
+        first.send(b"e2").await;
+        first.expect(b"e2").await;
+        first.send(b"c3").await;
+        assert_eq!(first.next().await, None);
+        // The place is free when the server has forgotten the connection, which may be a moment later.
+        loop {
+            let mut third = Client::new(&server).await;
+            third.send(b"e4").await;
+            if third.next().await.is_some() {
+                break;
+            }
+        }
+    });
+}
+
+#[test]
+fn idle_connections_are_closed_but_not_while_a_request_waits() {
+    reactor::block_on(async {
+        let server = serve(NetLimits { idle_ms_max: Some(20), ..LIMITS }).await;
+        let (mut busy, mut idle) = (Client::new(&server).await, Client::new(&server).await);
+        busy.send(b"x1").await;
+        server.service.until_begun(1).await;
+        assert_eq!(idle.next().await, None, "idle");
+        server.service.release(b'1');
+        busy.expect(b"x1").await;
+        assert_eq!(busy.next().await, None, "idle now too");
+    });
+}
+
+#[test]
+fn draining_answers_what_is_in_flight() {
+    reactor::block_on(async {
+        let server = serve(LIMITS).await;
+        let (mut busy, mut idle) = (Client::new(&server).await, Client::new(&server).await);
+        idle.send(b"e0").await;
+        idle.expect(b"e0").await;
+        busy.send(b"x1").await;
+        busy.send(b"e2").await;
+        server.service.until_begun(2).await;
+        let net = server.net.clone();
+        let draining = spawn(Class::Normal, async move { net.drain(60_000).await });
+        assert_eq!(idle.next().await, None);
+        server.service.release(b'1');
+        busy.expect(b"x1").await;
+        assert_eq!(busy.next().await, None, "the second request was never begun");
+        draining.await;
+        assert!(server.net.registry.is_empty());
+        assert_eq!(*server.service.begun.borrow(), b"01");
+    });
+}
+
+#[test]
+fn request_memory_stays_within_its_budget() {
+    reactor::block_on(async {
+        let server = serve(LIMITS).await;
+        let body: Vec<u8> = std::iter::repeat_n(b'e', 900 << 10).collect();
+        let mut clients = Vec::new();
+        for _ in 0..24 {
+            clients.push(Client::new(&server).await);
+        }
+        let tasks: Vec<_> = clients
+            .into_iter()
+            .map(|mut client| {
+                let body = body.clone();
+                spawn(Class::Normal, async move {
+                    for _ in 0..3 {
+                        client.send(&body).await;
+                        client.expect(&body[..8]).await;
+                    }
+                })
+            })
+            .collect();
+        for task in tasks {
+            task.await;
+        }
+        let most = server.service.most_used.get();
+        assert!((900 << 10..=2 << 20).contains(&most), "{most} bytes in use at once");
+        assert_eq!(server.net.admission.used_bytes(), 0);
+    });
+}
