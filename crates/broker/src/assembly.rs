@@ -53,6 +53,9 @@ pub struct Endpoint {
     pub addr: SocketAddr,
 }
 
+/// Called with the bound addresses when clients are served.
+pub type OnReady = Box<dyn Fn(&[Endpoint]) + Send + Sync>;
+
 /// Everything a broker is started with.
 pub struct Setup {
     /// The configuration.
@@ -68,7 +71,7 @@ pub struct Setup {
     /// Which cores there are.
     pub layout: Layout,
     /// Called once, on core 0, when clients are served.
-    pub on_ready: Box<dyn Fn(&[Endpoint]) + Send + Sync>,
+    pub on_ready: OnReady,
 }
 
 /// What one core needs that no other may have.
@@ -285,12 +288,12 @@ async fn lead(
     tracing::info!("stopping");
     net.drain(DRAIN_MS).await;
     let others = usize::from(setup.layout.data_cores - 1);
-    boot.from_each(others, |message| matches!(message, Boot::Drained)).await?;
+    boot.each(others, |message| matches!(message, Boot::Drained)).await?;
     heart.abort();
     membership.leave().await;
     boot.announce(|| Boot::Close).await;
     let closed = core.partitions.close().await;
-    boot.from_each(others, |message| matches!(message, Boot::Closed)).await?;
+    boot.each(others, |message| matches!(message, Boot::Closed)).await?;
     closed.map_err(|error| StartError::Close(error.to_string()))?;
     boot.announce(|| Boot::Exit).await;
     Ok(())

@@ -142,7 +142,7 @@ impl BootPort {
     ///
     /// # Errors
     /// [`StartError::Elsewhere`].
-    pub async fn from_each(&self, count: usize, is_it: impl Fn(&Boot) -> bool) -> Result<(), StartError> {
+    pub async fn each(&self, count: usize, is_it: impl Fn(&Boot) -> bool) -> Result<(), StartError> {
         for _ in 0..count {
             self.one(&is_it).await?;
         }

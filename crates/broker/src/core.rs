@@ -70,8 +70,8 @@ pub struct DataCore {
     pub sessions: RefCell<SessionCache>,
     /// Log lines at a bounded rate.
     pub gates: Gates,
-    // The image is counted per core: all cores counting one `Arc` would fight over its cache line.
-    image: RefCell<Rc<Arc<MetadataImage>>>,
+    // Each core has a copy to count references to: all cores counting one `Arc` would fight over its cache line.
+    image: RefCell<Rc<MetadataImage>>,
     layered: RefCell<Rc<LayeredConfig>>,
     controller: RefCell<Option<ControllerClient>>,
     next_watch: Cell<u64>,
@@ -113,7 +113,7 @@ impl DataCore {
             partitions: parts.partitions,
             sessions: RefCell::new(parts.sessions),
             gates: Gates { refusals: LogGate::new(GATE_INTERVAL_MS) },
-            image: RefCell::new(Rc::new(Arc::new(MetadataImage::default()))),
+            image: RefCell::default(),
             layered: RefCell::new(Rc::new(LayeredConfig::new(BrokerConfig::clone(&parts.config)))),
             controller: RefCell::new(None),
             next_watch: Cell::new(0),
@@ -124,12 +124,13 @@ impl DataCore {
     }
 
     /// The metadata as of now.
-    pub fn image(&self) -> Rc<Arc<MetadataImage>> {
+    pub fn image(&self) -> Rc<MetadataImage> {
         self.image.borrow().clone()
     }
 
     /// Puts newer metadata, and the dynamic options in it, in force for requests that begin from here on.
-    pub fn show(&self, image: Arc<MetadataImage>, delta: &MetadataDelta) {
+    pub fn show(&self, delta: &MetadataDelta) {
+        let image = delta.image();
         if delta.configs().iter().any(|resource| resource.kind == ConfigResourceType::Broker) {
             let all = image.configs.overrides(&ConfigResource::default_broker());
             let own = image.configs.overrides(&ConfigResource::broker(self.node.id));
@@ -140,7 +141,7 @@ impl DataCore {
             }
             *self.layered.borrow_mut() = Rc::new(layered);
         }
-        *self.image.borrow_mut() = Rc::new(image);
+        *self.image.borrow_mut() = Rc::new(MetadataImage::clone(image));
     }
 
     /// The configuration as of now.

@@ -26,7 +26,7 @@ mod session;
 mod stand_in;
 mod topology;
 
-pub use assembly::{Endpoint, FormattedDir, Setup};
+pub use assembly::{Endpoint, FormattedDir, OnReady, Setup};
 pub use boot::StartError;
 pub use core::Layout;
 pub use run::{Identity, run};

@@ -58,8 +58,7 @@ impl ProducerIds {
 /// Asks the controller for a block.
 async fn ask(core: &Rc<DataCore>) -> Result<Range<ProducerId>, ErrorCode> {
     let broker_epoch = core.image().cluster.broker(core.node.id).map_or(-1, |broker| broker.epoch);
-    let request =
-        AllocateProducerIdsRequest { broker_id: core.node.id, broker_epoch, ..AllocateProducerIdsRequest::default() };
+    let request = AllocateProducerIdsRequest { broker_id: core.node.id, broker_epoch };
     let mut w = Writer::new();
     request.encode(&mut w, ALLOCATE_VERSION).map_err(|_| ErrorCode::UNKNOWN_SERVER_ERROR)?;
     let body = w.into_bytes().unwrap_or_default();

@@ -1,6 +1,6 @@
 //! A broker on the real machine.
 
-use crate::assembly::{Endpoint, FormattedDir, Setup, run_core, seats};
+use crate::assembly::{Endpoint, FormattedDir, OnReady, Setup, run_core, seats};
 use crate::boot::StartError;
 use crate::core::Layout;
 use base::{CoreId, Uuid};
@@ -76,12 +76,7 @@ fn runtime_config(config: &BrokerConfig, layout: Layout, cpus: usize) -> Runtime
     }
 }
 
-fn setup(
-    config: BrokerConfig,
-    identity: Identity,
-    layout: Layout,
-    on_ready: Box<dyn Fn(&[Endpoint]) + Send + Sync>,
-) -> Result<Setup, StartError> {
+fn setup(config: BrokerConfig, identity: Identity, layout: Layout, on_ready: OnReady) -> Result<Setup, StartError> {
     let dirs = config.log_dirs.iter().zip(&identity.dir_ids);
     let dirs = dirs.map(|(path, id)| FormattedDir { path: path.clone(), id: *id }).collect();
     let mut endpoints = Vec::new();

@@ -61,7 +61,7 @@ pub fn begin(core: &Rc<DataCore>, from: CoreId, request: CoreRequest) -> Served 
             })
         }
         CoreRequest::Show(delta) => {
-            core.show(delta.image().clone(), &delta);
+            core.show(&delta);
             Served::Done(CoreReply::Done)
         }
     }
