@@ -15,6 +15,7 @@ mod error_text;
 pub mod header;
 mod reader;
 mod record_frame;
+pub mod schemas;
 mod segment;
 #[cfg(test)]
 mod tests;
