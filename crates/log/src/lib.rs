@@ -13,14 +13,29 @@
 //! It does not know of leaders, high watermarks (it only stores them in the checkpoint file), producers' rules,
 //! validation, requests, or metadata; it appends what it is told where it is told.
 
+mod cold;
+mod commit;
+mod core;
+mod dir;
+mod epochs;
 mod error;
 pub mod format;
+mod io;
+mod journal;
 mod log;
+mod recover;
+mod scan;
+mod segment;
+mod tail;
+#[cfg(test)]
+mod tests;
 mod types;
 
-pub use error::LogError;
-pub use log::{Log, LogCore, open_dir};
-pub use types::{
-    AbortedTxn, AppendBatch, ColdRead, DirStart, Durability, EpochEntry, FoundLog, JournalConfig, LogConfig,
+pub use crate::core::LogCore;
+pub use crate::dir::{CheckpointEntry, open_dir, write_checkpoints, write_clean_shutdown};
+pub use crate::error::LogError;
+pub use crate::log::Log;
+pub use crate::types::{
+    AbortedTxn, AppendBatch, ColdRange, ColdRead, DirStart, Durability, EpochEntry, FoundLog, JournalConfig, LogConfig,
     LogCoreConfig, LogId, OffsetAtTime, ProducerEntry, Progress, ReadOutcome, ReadRequest, RecoverySink,
 };

@@ -90,7 +90,7 @@ impl Default for JournalConfig {
 pub struct LogCoreConfig {
     /// The log directory.
     pub dir: PathBuf,
-    /// The core this runs on.
+    /// The core this runs on; it names the journal's files.
     pub core: CoreId,
     /// The rung of the promise.
     pub durability: Durability,
@@ -266,6 +266,21 @@ pub struct ColdRead {
     pub request: ReadRequest,
     /// Base offset of the segment.
     pub(crate) segment: Offset,
+}
+
+/// Whole batches as a byte range of a segment file, to be spliced to a socket or read.
+#[derive(Clone)]
+pub struct ColdRange {
+    /// The segment, opened for reading through the page cache.
+    pub file: reactor::fs::File,
+    /// Position of the first batch, in bytes.
+    pub position: u64,
+    /// Bytes of the batches.
+    pub len: usize,
+    /// Base offset of the first batch.
+    pub first_offset: Offset,
+    /// Offset behind the last batch.
+    pub next_offset: Offset,
 }
 
 /// The answer to a search by timestamp.

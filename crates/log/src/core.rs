@@ -1,0 +1,300 @@
+//! What the logs of one core in one directory share: budgets, the line for the next commit, the journal, and the tasks
+//! that write behind.
+
+use std::cell::{Cell, RefCell};
+use std::collections::{HashMap, VecDeque};
+use std::rc::{Rc, Weak};
+
+use base::{Offset, PartitionKey};
+use reactor::sync::{Notify, oneshot};
+use reactor::{Class, spawn};
+
+use crate::cold::ColdCache;
+use crate::commit::Note;
+use crate::format::journal::RecordHeader;
+use crate::journal::Journal;
+use crate::log::{Log, LogInner};
+use crate::{Durability, LogConfig, LogCoreConfig, LogError, LogId, RecoverySink};
+
+/// Age of the oldest unwritten byte at which a log is written behind, in ns: long enough that a slow partition costs one
+/// small write in this time, short enough that the journal does not fill with the leftovers of many.
+const WRITE_BEHIND_AGE_NS: u64 = 2_000_000_000;
+/// How often ages are looked at, in ms.
+const WRITE_BEHIND_CHECK_MS: u64 = 250;
+
+/// One core's part of one log directory. A cheap handle.
+#[derive(Clone)]
+pub struct LogCore {
+    pub(crate) inner: Rc<CoreInner>,
+}
+
+/// A chunk of some log's tail, in the order in which they were made.
+struct ChunkEntry {
+    log: Weak<LogInner>,
+    segment: Offset,
+    start: u64,
+}
+
+pub(crate) struct CoreInner {
+    pub config: LogCoreConfig,
+    pub journal: Option<Journal>,
+    pub logs: RefCell<HashMap<PartitionKey, Rc<LogInner>>>,
+    pub cold: ColdCache,
+    /// Logs with bytes that were not committed, in order of their first such append.
+    pub commit_line: RefCell<VecDeque<Rc<LogInner>>>,
+    pub commit_wanted: Notify,
+    /// Records without batches for the next commit.
+    pub notes: RefCell<VecDeque<Note>>,
+    /// Capacity of all tail chunks.
+    tail_bytes: Cell<usize>,
+    /// Bytes in no segment file yet.
+    unwritten_bytes: Cell<usize>,
+    chunks: RefCell<VecDeque<ChunkEntry>>,
+    /// When each log got its first unwritten byte, oldest first. Entries outlive the state they tell of.
+    dirty: RefCell<VecDeque<(u64, Weak<LogInner>)>>,
+    /// Why the directory takes no more appends.
+    pub fenced: RefCell<Option<String>>,
+    pub closing: Cell<bool>,
+}
+
+impl CoreInner {
+    /// True when a promise needs synchronous writes.
+    pub fn durable(&self) -> bool {
+        self.config.durability == Durability::Durable
+    }
+
+    pub fn unwritten(&self) -> usize {
+        self.unwritten_bytes.get()
+    }
+
+    pub fn add_unwritten(&self, bytes: u64) {
+        self.unwritten_bytes.set(self.unwritten_bytes.get() + bytes as usize);
+    }
+
+    pub fn sub_unwritten(&self, bytes: u64) {
+        self.unwritten_bytes.set(self.unwritten_bytes.get() - bytes as usize);
+    }
+
+    pub fn sub_tail(&self, bytes: usize) {
+        self.tail_bytes.set(self.tail_bytes.get() - bytes);
+    }
+
+    /// Bytes of memory in tail chunks.
+    pub fn tail_bytes(&self) -> usize {
+        self.tail_bytes.get()
+    }
+
+    pub fn add_chunk(&self, log: Weak<LogInner>, segment: Offset, start: u64, capacity: usize) {
+        self.tail_bytes.set(self.tail_bytes.get() + capacity);
+        self.chunks.borrow_mut().push_back(ChunkEntry { log, segment, start });
+    }
+
+    pub fn note_dirty(&self, since_ns: u64, log: Weak<LogInner>) {
+        self.dirty.borrow_mut().push_back((since_ns, log));
+    }
+
+    /// Puts a log into the line for the next commit.
+    pub fn line_up(&self, log: &Rc<LogInner>) {
+        if !log.in_line.replace(true) {
+            self.commit_line.borrow_mut().push_back(Rc::clone(log));
+            self.commit_wanted.notify_one();
+        }
+    }
+
+    pub fn journal_has_room(&self) -> bool {
+        self.journal.as_ref().is_some_and(|journal| journal.room().is_some())
+    }
+
+    /// Puts a record without batches into the journal. Returns when it is written; at once when there is no journal.
+    pub async fn note(&self, record: RecordHeader) -> Result<(), LogError> {
+        let Some(journal) = self.journal.as_ref().filter(|_| !self.closing.get()) else { return Ok(()) };
+        let (written, told) = oneshot::channel();
+        self.notes.borrow_mut().push_back(Note { record, written });
+        self.commit_wanted.notify_one();
+        if let Some(file_sequence) = journal.short_of() {
+            self.flush_pinning(file_sequence);
+        }
+        told.await.map_err(|_| LogError::Fenced {
+            log: self.config.dir.display().to_string(),
+            reason: "the journal cannot be written".into(),
+        })
+    }
+
+    /// A log let go of a file of the journal.
+    pub fn unpin(&self, file_sequence: u64) {
+        if let Some(journal) = &self.journal {
+            journal.unpin(file_sequence);
+            if !self.notes.borrow().is_empty() {
+                self.commit_wanted.notify_one();
+            }
+        }
+    }
+
+    /// Drops the oldest chunks until memory is within the budget. Chunks with unwritten bytes cannot go: their logs are
+    /// asked to write, and the look ends, since younger ones are in no better state.
+    pub fn evict(&self) {
+        // Every round takes an entry off the queue, and one that has to stay ends the loop.
+        while self.tail_bytes.get() > self.config.tail_bytes_max {
+            let Some(entry) = self.chunks.borrow_mut().pop_front() else { return };
+            let Some(log) = entry.log.upgrade() else { continue };
+            if !log.evict(entry.segment, entry.start) && log.has_unwritten() {
+                self.chunks.borrow_mut().push_front(entry);
+                log.request_flush();
+                return;
+            }
+        }
+    }
+
+    /// Asks the logs with the oldest unwritten bytes to write, those older than `before_ns`.
+    fn flush_older(&self, before_ns: u64) {
+        loop {
+            let log = {
+                let mut dirty = self.dirty.borrow_mut();
+                match dirty.front() {
+                    Some((since, _)) if *since <= before_ns => {
+                        dirty.pop_front().map(|(since, log)| (since, log.upgrade()))
+                    }
+                    _ => return,
+                }
+            };
+            if let Some((since, Some(log))) = log
+                && log.dirty_since() == Some(since)
+            {
+                log.request_flush();
+            }
+        }
+    }
+
+    /// Asks logs for a flush that keep the journal's oldest file from being used again.
+    pub fn flush_pinning(&self, file_sequence: u64) {
+        let pinning: Vec<_> =
+            self.logs.borrow().values().filter(|log| log.oldest_pin() == Some(file_sequence)).cloned().collect();
+        for log in pinning {
+            log.request_flush();
+        }
+    }
+
+    /// Closes the directory for appends after an error that is not one partition's alone.
+    pub fn fence(&self, reason: &str) {
+        if self.fenced.borrow().is_some() {
+            return;
+        }
+        tracing::error!(dir = %self.config.dir.display(), core = %self.config.core, reason, "log directory is fenced");
+        *self.fenced.borrow_mut() = Some(reason.to_owned());
+        let logs: Vec<_> = self.logs.borrow().values().cloned().collect();
+        for log in logs {
+            log.fence(reason);
+        }
+    }
+}
+
+impl LogCore {
+    /// Opens this core's part of the directory and its journal, and starts the tasks that write.
+    ///
+    /// # Errors
+    /// [`LogError::Io`] when the journal cannot be made.
+    pub async fn open(config: LogCoreConfig) -> Result<LogCore, LogError> {
+        let journal = match &config.journal {
+            Some(ring) => Some(Journal::open(&config, ring).await?),
+            None => None,
+        };
+        let inner = Rc::new(CoreInner {
+            config,
+            journal,
+            logs: RefCell::default(),
+            cold: ColdCache::default(),
+            commit_line: RefCell::default(),
+            commit_wanted: Notify::new(),
+            notes: RefCell::default(),
+            tail_bytes: Cell::new(0),
+            unwritten_bytes: Cell::new(0),
+            chunks: RefCell::default(),
+            dirty: RefCell::default(),
+            fenced: RefCell::new(None),
+            closing: Cell::new(false),
+        });
+        spawn(Class::Latency, crate::commit::run(Rc::clone(&inner))).detach();
+        spawn(Class::Normal, write_behind(Rc::downgrade(&inner))).detach();
+        Ok(LogCore { inner })
+    }
+
+    /// Opens a partition's log: makes the directory (durably, with `partition.metadata`) or recovers it.
+    ///
+    /// # Errors
+    /// [`LogError::TopicId`] when the directory belongs to another topic id, [`LogError::Io`], [`LogError::Fenced`].
+    pub async fn open_log(
+        &self,
+        id: LogId,
+        config: Rc<LogConfig>,
+        sink: &mut dyn RecoverySink,
+    ) -> Result<Log, LogError> {
+        if let Some(reason) = &*self.inner.fenced.borrow() {
+            return Err(LogError::Fenced { log: id.dir_name(), reason: reason.clone() });
+        }
+        let open = self.inner.logs.borrow().contains_key(&id.key);
+        assert!(!open, "log {} is opened twice", id.dir_name());
+        let log = crate::recover::open_log(&self.inner, id, config, sink).await?;
+        self.inner.logs.borrow_mut().insert(log.id.key, Rc::clone(&log));
+        Ok(Log { inner: log })
+    }
+
+    /// The log of a partition, if it is open on this core.
+    pub fn log(&self, key: &PartitionKey) -> Option<Log> {
+        self.inner.logs.borrow().get(key).map(|inner| Log { inner: Rc::clone(inner) })
+    }
+
+    /// Why the directory takes no appends any more (KAFKA_STORAGE_ERROR), if so.
+    pub fn fenced(&self) -> Option<String> {
+        self.inner.fenced.borrow().clone()
+    }
+
+    /// How this core was opened.
+    pub fn config(&self) -> &LogCoreConfig {
+        &self.inner.config
+    }
+
+    /// Bytes of memory that hold recent records of all logs, and how many bytes are in no segment file yet.
+    pub fn memory(&self) -> (usize, usize) {
+        (self.inner.tail_bytes(), self.inner.unwritten())
+    }
+
+    /// Writes everything to the segments, closes all logs and removes the journal. The broker calls this on every core,
+    /// then [`crate::write_checkpoints`] and [`crate::write_clean_shutdown`] on one. The checkpoints' content has to be
+    /// taken after this ([`LogCore::checkpoint`]).
+    ///
+    /// # Errors
+    /// The first failure; the others go to the log output. The directory is then not clean.
+    pub async fn close_clean(&self) -> Result<(), LogError> {
+        self.inner.closing.set(true);
+        let logs: Vec<_> = self.inner.logs.borrow().values().cloned().collect();
+        let mut first_error = None;
+        for log in logs {
+            if let Err(error) = log.close().await {
+                tracing::error!(log = %log.name, %error, "closing the log failed");
+                first_error.get_or_insert(error);
+            }
+        }
+        self.inner.commit_wanted.notify_one();
+        match (first_error, &self.inner.journal) {
+            (Some(error), _) => Err(error),
+            (None, Some(journal)) => journal.remove().await,
+            (None, None) => Ok(()),
+        }
+    }
+}
+
+/// Writes behind what has waited long enough, as long as the core exists.
+async fn write_behind(core: Weak<CoreInner>) {
+    loop {
+        reactor::sleep(std::time::Duration::from_millis(WRITE_BEHIND_CHECK_MS)).await;
+        let Some(core) = core.upgrade() else { return };
+        if core.closing.get() {
+            return;
+        }
+        core.flush_older(reactor::now().mono_ns.saturating_sub(WRITE_BEHIND_AGE_NS));
+        if core.unwritten() > core.config.unwritten_bytes_max / 2 {
+            core.flush_older(u64::MAX);
+        }
+        core.evict();
+    }
+}

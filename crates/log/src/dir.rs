@@ -1,0 +1,144 @@
+//! What concerns a whole log directory: opening it once for all cores, and the text files that all cores share.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use base::{Offset, PartitionIndex};
+use reactor::fs;
+
+use crate::format::{checkpoint, marker, names};
+use crate::io::{Context, read_text, remove_if_there};
+use crate::journal::replay;
+use crate::{DirStart, FoundLog, LogCore, LogError};
+
+/// Opens a log directory once per start of the broker, before any core opens its part: reads and removes the clean
+/// shutdown marker, applies what leftover journals (of all cores of the last run) hold beyond the segments, and removes
+/// the journals.
+///
+/// # Errors
+/// [`LogError::Io`] when the directory cannot be used at all. Damage in single partitions is not an error here.
+pub async fn open_dir(dir: &Path) -> Result<DirStart, LogError> {
+    fs::create_dir_all(dir).await.context("create", dir)?;
+    let marker_path = dir.join(names::CLEAN_SHUTDOWN);
+    let marker_text = read_text(&marker_path).await?;
+    let clean = marker_text.is_some();
+    let found = find_logs(dir).await?;
+    let recovery_points = read_offsets(dir, names::RECOVERY_POINTS).await?;
+    let mut generation = reactor::now().wall_ms.max(0) as u64;
+    if clean {
+        replay::discard(dir).await?;
+    } else if let Some(seen) = replay::apply(dir, &found).await? {
+        generation = generation.max(seen + 1);
+    }
+    // Only now: a start that dies before this finds the marker again and is as clean as this one.
+    remove_if_there(&marker_path).await?;
+    fs::sync_dir(dir).await.context("sync", dir)?;
+    Ok(DirStart {
+        clean,
+        broker_epoch: marker_text.map_or(-1, |text| marker::broker_epoch(&text)),
+        generation,
+        found: Arc::new(found),
+        recovery_points: Arc::new(recovery_points),
+        start_offsets: Arc::new(read_offsets(dir, names::START_OFFSETS).await?),
+        high_watermarks: Arc::new(read_offsets(dir, names::HIGH_WATERMARKS).await?),
+    })
+}
+
+/// The partition directories; directories of deleted partitions are unlinked on the way.
+async fn find_logs(dir: &Path) -> Result<Vec<FoundLog>, LogError> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(dir).await.context("list", dir)? {
+        if !entry.is_dir {
+            continue;
+        }
+        let path = dir.join(&entry.name);
+        if names::is_delete_dir(&entry.name) {
+            fs::remove_dir_all(&path).await.context("remove", &path)?;
+            continue;
+        }
+        let Some((topic, partition)) = names::parse_partition_dir(&entry.name) else { continue };
+        let metadata = read_text(&path.join(names::PARTITION_METADATA)).await?;
+        let topic_id = metadata.and_then(|text| names::parse_partition_metadata(&text));
+        found.push(FoundLog { topic, partition, topic_id });
+    }
+    Ok(found)
+}
+
+/// An offset checkpoint by directory name; empty when it is absent or damaged.
+async fn read_offsets(dir: &Path, name: &str) -> Result<HashMap<String, Offset>, LogError> {
+    let path = dir.join(name);
+    let Some(text) = read_text(&path).await? else { return Ok(HashMap::new()) };
+    match checkpoint::parse_offsets(&text) {
+        Ok(lines) => Ok(lines.into_iter().map(|l| (format!("{}-{}", l.topic, l.partition), l.offset)).collect()),
+        Err(error) => {
+            tracing::warn!(file = %path.display(), %error, "the checkpoint is damaged and is not used");
+            Ok(HashMap::new())
+        }
+    }
+}
+
+/// One partition's lines in the checkpoint files of its log directory.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct CheckpointEntry {
+    /// Topic name.
+    pub topic: Arc<str>,
+    /// Partition index.
+    pub partition: PartitionIndex,
+    /// Records before this are safe in the segments.
+    pub recovery_point: Offset,
+    /// Log start offset.
+    pub start_offset: Offset,
+    /// High watermark as last noted by [`crate::Log::set_high_watermark`].
+    pub high_watermark: Offset,
+}
+
+impl LogCore {
+    /// What this core has to say for the directory's checkpoint files. Send it to the core that writes them, with those
+    /// of all other cores ([`write_checkpoints`] replaces the files as a whole).
+    pub fn checkpoint(&self) -> Vec<CheckpointEntry> {
+        let logs = self.inner.logs.borrow();
+        let entries = logs.values().map(|log| {
+            let state = log.state.borrow();
+            CheckpointEntry {
+                topic: Arc::clone(&log.id.topic),
+                partition: log.id.key.partition,
+                recovery_point: state.flushed,
+                start_offset: state.start,
+                high_watermark: state.high_watermark,
+            }
+        });
+        entries.collect()
+    }
+}
+
+/// Replaces the three checkpoint files of a log directory by the entries of all its cores. One core does this at an
+/// interval (`log.flush.offset.checkpoint.interval.ms`, `replica.high.watermark.checkpoint.interval.ms`), after
+/// DeleteRecords, and before the clean shutdown marker.
+///
+/// # Errors
+/// [`LogError::Io`], [`LogError::NoSpace`].
+pub async fn write_checkpoints(dir: &Path, mut entries: Vec<CheckpointEntry>) -> Result<(), LogError> {
+    entries.sort_by(|a, b| (&a.topic, a.partition).cmp(&(&b.topic, b.partition)));
+    type Field = fn(&CheckpointEntry) -> Offset;
+    let files: [(&str, Field); 3] = [
+        (names::RECOVERY_POINTS, |e| e.recovery_point),
+        (names::START_OFFSETS, |e| e.start_offset),
+        (names::HIGH_WATERMARKS, |e| e.high_watermark),
+    ];
+    for (name, field) in files {
+        let text = checkpoint::write_offsets(entries.iter().map(|e| (&*e.topic, e.partition, field(e))));
+        let path = dir.join(name);
+        fs::write_atomic_durable(&path, text.into_bytes()).await.context("write", &path)?;
+    }
+    Ok(())
+}
+
+/// Writes the clean shutdown marker, the very last thing of a clean stop.
+///
+/// # Errors
+/// [`LogError::Io`].
+pub async fn write_clean_shutdown(dir: &Path, broker_epoch: i64) -> Result<(), LogError> {
+    let path = dir.join(names::CLEAN_SHUTDOWN);
+    fs::write_atomic_durable(&path, marker::write(broker_epoch).into_bytes()).await.context("write", &path)
+}

@@ -1,0 +1,244 @@
+//! The journal of one core: pre-written files that are used in turn.
+//!
+//! Files are used strictly in order and the oldest is used again only when everything in it has reached its segment. The
+//! strictness matters: a record that voids earlier ones must never be overwritten before them.
+
+pub(crate) mod replay;
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+use bytes::Bytes;
+use reactor::fs::{self, File, OpenOptions};
+use reactor::{AlignedBuf, Class, spawn};
+
+use crate::format::journal::{BLOCK_BYTES, CommitHeader, seed};
+use crate::format::names;
+use crate::io::{Context, DIRECT};
+use crate::{Durability, JournalConfig, LogCoreConfig, LogError};
+
+/// Zeroes are written in pieces of this many bytes.
+const PREWRITE_BYTES: usize = 1 << 20;
+/// A file with less room than this, in bytes, is left for the next one: a commit of one full record always fits.
+const ROOM_BYTES_MIN: u64 = 128 << 10;
+
+struct Slot {
+    file: File,
+    path: PathBuf,
+    /// Number of this use of the file; 0 before the first.
+    sequence: u64,
+    /// Logs with records in it that have not reached their segments.
+    pins: u32,
+}
+
+#[derive(Default)]
+struct Ring {
+    /// Oldest first; the last one with a sequence is being written.
+    slots: VecDeque<Slot>,
+    position: u64,
+    file_sequence: u64,
+    commit_sequence: u64,
+    made: u32,
+    growing: bool,
+}
+
+pub(crate) struct Journal {
+    shared: Rc<Shared>,
+}
+
+struct Shared {
+    dir: PathBuf,
+    core: u16,
+    run: u64,
+    generation: u64,
+    durable: bool,
+    file_bytes: u64,
+    files_max: u32,
+    ring: RefCell<Ring>,
+}
+
+/// Where the next commit goes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Room {
+    /// Bytes that fit.
+    pub bytes: usize,
+    /// The use of the file it goes to: what logs pin.
+    pub file_sequence: u64,
+    /// What seeds its records.
+    pub seed: u32,
+}
+
+impl Journal {
+    /// Makes the first file; the others follow when they are needed.
+    pub async fn open(config: &LogCoreConfig, ring: &JournalConfig) -> Result<Journal, LogError> {
+        let file_bytes = u64::from(ring.file_bytes).next_multiple_of(BLOCK_BYTES as u64).max(ROOM_BYTES_MIN * 2);
+        let shared = Rc::new(Shared {
+            dir: config.dir.clone(),
+            core: config.core.0,
+            run: reactor::random_u64(),
+            generation: config.start.generation,
+            durable: config.durability == Durability::Durable,
+            file_bytes,
+            files_max: ring.files_max.max(1),
+            ring: RefCell::default(),
+        });
+        shared.add_file().await?;
+        let journal = Journal { shared };
+        assert!(journal.shared.rotate(), "a new file is free");
+        Ok(journal)
+    }
+
+    /// Room for a commit, in the next file if this one is nearly full; `None` while the ring is full.
+    pub fn room(&self) -> Option<Room> {
+        let shared = &self.shared;
+        let left = shared.file_bytes - shared.ring.borrow().position;
+        if left < ROOM_BYTES_MIN && !shared.rotate() {
+            return None;
+        }
+        let ring = shared.ring.borrow();
+        Some(Room {
+            bytes: (shared.file_bytes - ring.position) as usize,
+            file_sequence: ring.file_sequence,
+            seed: seed(shared.run, ring.commit_sequence + 1),
+        })
+    }
+
+    /// Use of the oldest file if nothing can be written before logs let go of it.
+    pub fn short_of(&self) -> Option<u64> {
+        let ring = self.shared.ring.borrow();
+        let oldest = ring.slots.front()?;
+        let full = ring.made >= self.shared.files_max && oldest.sequence != ring.file_sequence;
+        (full && oldest.pins > 0).then_some(oldest.sequence)
+    }
+
+    /// Counts a log that has records in this use of a file.
+    pub fn pin(&self, file_sequence: u64) {
+        self.shared.change_pins(file_sequence, 1);
+    }
+
+    /// A log's records in this use of a file have reached the segment or are void.
+    pub fn unpin(&self, file_sequence: u64) {
+        self.shared.change_pins(file_sequence, -1);
+    }
+
+    /// Bytes of the header that goes in front of the records of the next commit.
+    pub fn begin(&self, body_len: u32, records: u32) -> [u8; crate::format::journal::HEADER_BYTES] {
+        let shared = &self.shared;
+        let mut ring = shared.ring.borrow_mut();
+        ring.commit_sequence += 1;
+        let header = CommitHeader {
+            core: shared.core,
+            run: shared.run,
+            generation: shared.generation,
+            sequence: ring.commit_sequence,
+            body_len,
+            records,
+        };
+        header.encode()
+    }
+
+    /// Writes a commit, header and padding included, behind the one before.
+    pub async fn write(&self, commit: AlignedBuf) -> Result<(), LogError> {
+        let (file, path, position) = {
+            let mut ring = self.shared.ring.borrow_mut();
+            let position = ring.position;
+            ring.position += commit.len() as u64;
+            let current = ring.file_sequence;
+            let slot =
+                ring.slots.iter().find(|slot| slot.sequence == current).expect("the current file is in the ring");
+            (slot.file.clone(), slot.path.clone(), position)
+        };
+        let result = if self.shared.durable {
+            file.write_all_at_durable(commit, position).await.0
+        } else {
+            file.write_all_at(commit, position).await.0
+        };
+        result.context("write", &path)
+    }
+
+    /// Removes the files, durably. Everything has reached the segments.
+    pub async fn remove(&self) -> Result<(), LogError> {
+        let slots = std::mem::take(&mut self.shared.ring.borrow_mut().slots);
+        for slot in slots {
+            fs::remove_file(&slot.path).await.context("remove", &slot.path)?;
+        }
+        fs::sync_dir(&self.shared.dir).await.context("sync", &self.shared.dir)
+    }
+}
+
+impl Shared {
+    fn change_pins(&self, file_sequence: u64, by: i32) {
+        let mut ring = self.ring.borrow_mut();
+        if let Some(slot) = ring.slots.iter_mut().find(|slot| slot.sequence == file_sequence) {
+            slot.pins = slot.pins.checked_add_signed(by).expect("a log unpins what it pinned");
+        }
+    }
+
+    /// Moves on to the oldest file if it is free; asks for another one when that was the last free one.
+    fn rotate(self: &Rc<Shared>) -> bool {
+        let mut ring = self.ring.borrow_mut();
+        let current = ring.file_sequence;
+        let free = |slot: &Slot| slot.pins == 0 && (slot.sequence != current || current == 0);
+        if !ring.slots.front().is_some_and(free) {
+            self.grow(&mut ring);
+            return false;
+        }
+        let mut slot = ring.slots.pop_front().expect("the front was just looked at");
+        ring.file_sequence += 1;
+        ring.position = 0;
+        slot.sequence = ring.file_sequence;
+        ring.slots.push_back(slot);
+        if !ring.slots.front().is_some_and(|slot| slot.pins == 0 && slot.sequence != ring.file_sequence) {
+            self.grow(&mut ring);
+        }
+        true
+    }
+
+    fn grow(self: &Rc<Shared>, ring: &mut Ring) {
+        if ring.growing || ring.made >= self.files_max || ring.made == 0 {
+            return;
+        }
+        ring.growing = true;
+        let shared = Rc::clone(self);
+        spawn(Class::Normal, async move {
+            let made = shared.add_file().await;
+            shared.ring.borrow_mut().growing = false;
+            if let Err(error) = made {
+                tracing::warn!(dir = %shared.dir.display(), %error, "the journal cannot grow");
+            }
+        })
+        .detach();
+    }
+
+    /// Makes one more file, all of it written once, so that later writes change no metadata; it is the next to be used.
+    async fn add_file(&self) -> Result<(), LogError> {
+        let index = self.ring.borrow().made;
+        let path = self.dir.join(names::journal_file(self.core, index));
+        let file = make_file(&path, self.file_bytes).await?;
+        fs::sync_dir(&self.dir).await.context("sync", &self.dir)?;
+        file.register();
+        let mut ring = self.ring.borrow_mut();
+        ring.made += 1;
+        ring.slots.push_front(Slot { file, path, sequence: 0, pins: 0 });
+        Ok(())
+    }
+}
+
+async fn make_file(path: &Path, bytes: u64) -> Result<File, LogError> {
+    let options = OpenOptions { create: true, truncate: true, ..DIRECT };
+    let file = File::open(path, options).await.context("create", path)?;
+    file.allocate(0, bytes).await.context("allocate", path)?;
+    let mut zeroes = AlignedBuf::with_capacity(PREWRITE_BYTES);
+    zeroes.resize(PREWRITE_BYTES, 0);
+    let zeroes: Bytes = zeroes.freeze();
+    let mut position = 0;
+    while position < bytes {
+        let len = (bytes - position).min(PREWRITE_BYTES as u64) as usize;
+        file.write_all_at(zeroes.slice(..len), position).await.0.context("write", path)?;
+        position += len as u64;
+    }
+    file.sync_all().await.context("sync", path)?;
+    Ok(file)
+}

@@ -1,0 +1,146 @@
+//! Real files on io_uring: append, read, close, recover.
+
+use base::Prng;
+use reactor::block_on;
+use tempfile::TempDir;
+
+use super::kit::*;
+use crate::{Durability, LogConfig, LogError, ReadOutcome};
+
+const RUNGS: [Durability; 2] = [Durability::Durable, Durability::Written];
+
+fn small_segments() -> LogConfig {
+    LogConfig { segment_bytes: 300_000, ..LogConfig::default() }
+}
+
+#[test]
+fn what_is_promised_is_there_after_the_process_dies_and_after_a_clean_stop() {
+    for rung in RUNGS {
+        let dir = TempDir::new().unwrap();
+        let path = dir.path().to_owned();
+        let model = Model::default();
+        let written = model.clone();
+        let promised = block_on({
+            let path = path.clone();
+            async move {
+                let core = open_core(&path, rung).await;
+                let (log, told) = open(&core, 0, &LogConfig::default()).await;
+                assert!(told.batches.is_empty() && log.end_offset() == 0);
+                let mut end = 0;
+                for i in 0..100 {
+                    end = written.append(&log, &batch(3, 200, 1000 + i, i as u64), 5);
+                    if i % 10 == 0 {
+                        log.wait_promised(end).await.unwrap();
+                    }
+                }
+                written.append(&log, &batch(10, 30_000, 2000, 77), 5);
+                end += 10;
+                log.wait_promised(end).await.unwrap();
+                assert_eq!(log.progress().written_end, end);
+                written.check(&read_all(&log, 0, end, 5000).await, 0, end, "in memory");
+                end
+            }
+        });
+        assert_eq!(promised, 310);
+        for (run, clean) in [(0, false), (1, true), (2, true)] {
+            let (path, model) = (path.clone(), model.clone());
+            block_on(async move {
+                let core = open_core(&path, rung).await;
+                assert_eq!(core.config().start.clean, run == 2);
+                let (log, told) = open(&core, 0, &LogConfig::default()).await;
+                assert_eq!(log.end_offset(), promised, "{rung:?} run {run}");
+                assert_eq!(told.batches.len(), if run == 2 { 0 } else { 101 }, "batches behind the snapshot");
+                assert_eq!(log.leader_epochs().len(), 1);
+                model.check(&read_all(&log, 0, promised, 9000).await, 0, promised, "on disk");
+                log.set_producer_source(Box::new(Vec::new));
+                if clean {
+                    stop(&path, &core).await;
+                    let names: Vec<_> = std::fs::read_dir(&path).unwrap().map(|e| e.unwrap().file_name()).collect();
+                    assert!(names.iter().all(|n| !n.to_string_lossy().contains("journal")), "{names:?}");
+                }
+            });
+        }
+    }
+}
+
+#[test]
+fn segments_roll_and_older_ones_are_read_from_their_files() {
+    for rung in RUNGS {
+        let dir = TempDir::new().unwrap();
+        let path = dir.path().to_owned();
+        block_on(async move {
+            let core = open_core(&path, rung).await;
+            let (log, _) = open(&core, 0, &small_segments()).await;
+            let model = Model::default();
+            let mut prng = Prng::new(4);
+            let mut end = 0;
+            for i in 0..200u64 {
+                let len = if prng.chance(1, 20) { 90_000 } else { prng.below(3000) as usize };
+                end = model.append(&log, &batch(1 + prng.below(4) as usize, len, 1000, i), 0);
+                if prng.chance(1, 3) {
+                    log.wait_promised(end - 1).await.unwrap();
+                }
+            }
+            log.wait_promised(end).await.unwrap();
+            let segments = std::fs::read_dir(path.join("orders-0")).unwrap().count();
+            assert!(segments > 5, "{segments} files");
+            model.check(&read_all(&log, 0, end, 20_000).await, 0, end, "before");
+            assert!(core.memory().1 < 400_000, "{:?}", core.memory());
+            stop(&path, &core).await;
+            assert_eq!(core.memory().1, 0);
+
+            let core = open_core(&path, rung).await;
+            let (log, told) = open(&core, 0, &small_segments()).await;
+            assert_eq!((log.end_offset(), told.snapshot), (end, None));
+            for from in 0..end {
+                let (bytes, memory) = read(&log, request(from, 1, end)).await.unwrap();
+                let header = records::BatchHeader::parse(&bytes).unwrap();
+                assert!(!memory && header.base_offset <= from && header.last_offset() >= from);
+                assert_eq!(header.size(), bytes.len(), "one batch");
+            }
+            model.check(&read_all(&log, 0, end, 20_000).await, 0, end, "after");
+        });
+    }
+}
+
+#[test]
+fn reads_keep_their_bounds() {
+    let dir = TempDir::new().unwrap();
+    let path = dir.path().to_owned();
+    block_on(async move {
+        let core = open_core(&path, Durability::Written).await;
+        let (log, _) = open(&core, 0, &LogConfig::default()).await;
+        // Batches 0..=9 and 10..=19.
+        let one = batch(10, 500, 0, 1);
+        append(&log, &one, 0);
+        append(&log, &batch(10, 500, 0, 2), 0);
+        let len = one.len();
+        for (from, max, min_one, upper, expect) in [
+            (0, usize::MAX, true, 20, Some((0, 20))),
+            (5, usize::MAX, true, 20, Some((0, 20))),
+            (9, len, true, 20, Some((0, 10))),
+            (9, 2 * len - 1, true, 20, Some((0, 10))),
+            (9, 2 * len, true, 20, Some((0, 20))),
+            (10, usize::MAX, true, 20, Some((10, 20))),
+            (15, 1, true, 20, Some((10, 20))),
+            (19, 1, true, 20, Some((10, 20))),
+            (15, 1, false, 20, None),
+            (20, 1000, true, 20, None),
+            (0, usize::MAX, true, 19, Some((0, 10))),
+            (0, usize::MAX, true, 10, Some((0, 10))),
+            (0, usize::MAX, true, 9, None),
+            (10, usize::MAX, true, 10, None),
+        ] {
+            let request = crate::ReadRequest { from, max_bytes: max, min_one_batch: min_one, upper };
+            let got = match log.read(request).unwrap() {
+                ReadOutcome::Tail { first_offset, next_offset, .. } => Some((first_offset, next_offset)),
+                ReadOutcome::Empty => None,
+                ReadOutcome::Cold(_) => panic!("{request:?} is in memory"),
+            };
+            assert_eq!(got, expect, "{request:?}");
+        }
+        for from in [-1, 21] {
+            assert!(matches!(log.read(request(from, 1, 30)), Err(LogError::OutOfRange { start: 0, end: 20, .. })));
+        }
+    });
+}
