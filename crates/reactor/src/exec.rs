@@ -115,7 +115,6 @@ impl Exec {
         self.ready[class as usize].pop_front()
     }
 
-    #[allow(dead_code)]
     /// A ready task of any class that chance picks: the order in which a simulation explores.
     pub fn pop_random(&mut self, prng: &mut Prng) -> Option<TaskId> {
         let total: usize = self.ready.iter().map(VecDeque::len).sum();

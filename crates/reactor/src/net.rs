@@ -8,7 +8,7 @@ use std::rc::Rc;
 use bytes::{Bytes, BytesMut};
 
 use crate::fs::File;
-use crate::op::{Fd, Held, IovHeld, Op, Request, check};
+use crate::op::{Fd, Held, IovHeld, Op, Pipe, Request, check};
 use crate::percore::{self, Backend, Core};
 use crate::uring::sys;
 
@@ -31,6 +31,23 @@ impl Default for BindOptions {
 pub struct TcpListener {
     fd: Rc<Fd>,
     local: SocketAddr,
+    /// Accepts whose future was dropped, kept for the next one: at most as many as there were futures at once.
+    ///
+    /// They are not cancelled, for two reasons. A connection that such an accept takes is not lost. And the kernel waits for
+    /// connections exclusively: a cancelled accept may swallow the wake-up that the next one, already waiting, needs.
+    pending: RefCell<Vec<Op>>,
+}
+
+/// An accept under way; goes back to its listener when the future is dropped.
+struct Accepting<'a> {
+    listener: &'a TcpListener,
+    op: Option<Op>,
+}
+
+impl Drop for Accepting<'_> {
+    fn drop(&mut self) {
+        self.listener.pending.borrow_mut().extend(self.op.take());
+    }
 }
 
 impl TcpListener {
@@ -42,13 +59,13 @@ impl TcpListener {
         let core = percore::current();
         if let Backend::Sim(sim) = &core.backend {
             let (raw, local) = sim.listen(address, options.reuse_port)?;
-            return Ok(TcpListener { fd: Fd::new(core, raw), local });
+            return Ok(TcpListener { fd: Fd::new(core, raw), local, pending: RefCell::default() });
         }
         let fd = Fd::new(core, sys::tcp_socket(&address)?);
         let backlog = i32::try_from(options.backlog).unwrap_or(i32::MAX);
         sys::listen(fd.raw(), address, options.reuse_port, backlog)?;
         let local = sys::socket_address(fd.raw(), false)?;
-        Ok(TcpListener { fd, local })
+        Ok(TcpListener { fd, local, pending: RefCell::default() })
     }
 
     /// The address it listens on, with the port that was chosen.
@@ -56,15 +73,21 @@ impl TcpListener {
         self.local
     }
 
-    /// The next connection, with TCP_NODELAY set, and the peer's address.
+    /// The next connection, with TCP_NODELAY set, and the peer's address. Nothing is lost when the future is dropped.
     ///
     /// # Errors
     /// EMFILE and the like; the listener stays usable. A connection that the peer gave up before it was accepted is
     /// ECONNABORTED.
     pub async fn accept(&self) -> io::Result<(TcpStream, SocketAddr)> {
         let core = Rc::clone(self.fd.core());
-        let request = Request::Accept { fd: Rc::clone(&self.fd) };
-        let (result, mut held) = Op::start_on(Rc::clone(&core), request, Held::Addr(sys::empty_address())).await;
+        let kept = self.pending.borrow_mut().pop();
+        let op = kept.unwrap_or_else(|| {
+            let request = Request::Accept { fd: Rc::clone(&self.fd) };
+            Op::start_on(Rc::clone(&core), request, Held::Addr(sys::empty_address()))
+        });
+        let mut accepting = Accepting { listener: self, op: Some(op) };
+        let (result, mut held) = accepting.op.as_mut().expect("the operation was just put there").await;
+        accepting.op = None;
         let raw = check(result)?;
         let fd = Fd::new(core, raw as i32);
         let peer = held.addr().address.ok_or_else(|| io::Error::from_raw_os_error(libc::EAFNOSUPPORT))?;
@@ -90,17 +113,9 @@ const PIPE_BYTES: i32 = 1 << 20;
 /// Idle pipes a core keeps: two descriptors and their memory each; more connections than that splicing at once make their own.
 const IDLE_PIPES_MAX: usize = 16;
 
-/// A pipe whose both ends this core owns.
-struct Pipe {
-    read: Rc<Fd>,
-    write: Rc<Fd>,
-    bytes: usize,
-}
-
-thread_local! {
-    /// Empty pipes of this core. A pipe in which bytes were left is never put here.
-    static PIPES: RefCell<Vec<Pipe>> = const { RefCell::new(Vec::new()) };
-}
+/// How long a helper thread of the kernel may be held up by one peer's slowness before the splice goes back to waiting for
+/// room on the ring, in milliseconds.
+const SPLICE_BLOCK_MS_MAX: u32 = 10;
 
 impl TcpStream {
     /// Connects, with TCP_NODELAY set.
@@ -167,32 +182,38 @@ impl TcpStream {
         if matches!(core.backend, Backend::Sim(_)) {
             return self.copy_from(file, off, len).await;
         }
-        let pooled = PIPES.with(|pipes| pipes.borrow_mut().pop());
+        // The step out of the pipe runs on a helper thread of the kernel, where a send may block.
+        sys::set_send_timeout(self.fd.raw(), SPLICE_BLOCK_MS_MAX)?;
+        let pooled = core.pipes.borrow_mut().pop();
         let pipe = match pooled {
             Some(pipe) => pipe,
             None => {
                 let (read, write, bytes) = sys::pipe(PIPE_BYTES)?;
-                Pipe { read: Fd::new(Rc::clone(&core), read), write: Fd::new(Rc::clone(&core), write), bytes }
+                Rc::new(Pipe { read: Fd::new(Rc::clone(&core), read), write: Fd::new(Rc::clone(&core), write), bytes })
             }
         };
         // On an error, and when this future is dropped, the pipe is closed with whatever is in it.
         self.splice_through(&core, &pipe, file, off, len).await?;
-        PIPES.with(|pipes| {
-            let mut pipes = pipes.borrow_mut();
-            if pipes.len() < IDLE_PIPES_MAX {
-                pipes.push(pipe);
-            }
-        });
+        if core.pipes.borrow().len() < IDLE_PIPES_MAX {
+            core.pipes.borrow_mut().push(pipe);
+        }
         Ok(())
     }
 
-    async fn splice_through(&self, core: &Rc<Core>, pipe: &Pipe, file: &File, off: u64, len: u64) -> io::Result<()> {
-        let (mut off, mut left) = (off, len);
+    async fn splice_through(
+        &self,
+        core: &Rc<Core>,
+        pipe: &Rc<Pipe>,
+        file: &File,
+        mut off: u64,
+        len: u64,
+    ) -> io::Result<()> {
+        let run = |request| async { check(Op::start_on(Rc::clone(core), request, Held::Nothing).await.0) };
+        let mut left = len;
         while left > 0 {
             let step = left.min(pipe.bytes as u64) as u32;
-            let (source, sink) = (Rc::clone(file.fd()), Rc::clone(&pipe.write));
-            let fill = Request::SpliceIn { file: source, off, pipe: sink, len: step };
-            let filled = check(Op::start_on(Rc::clone(core), fill, Held::Nothing).await.0)?;
+            let fill = Request::SpliceIn { file: Rc::clone(file.fd()), off, pipe: Rc::clone(pipe), len: step };
+            let filled = run(fill).await?;
             if filled == 0 {
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }
@@ -200,13 +221,15 @@ impl TcpStream {
             left -= filled as u64;
             let mut inside = filled as u32;
             while inside > 0 {
-                let (source, sink) = (Rc::clone(&pipe.read), Rc::clone(&self.fd));
-                let drain = Request::SpliceOut { pipe: source, socket: sink, len: inside, more: left > 0 };
-                let sent = check(Op::start_on(Rc::clone(core), drain, Held::Nothing).await.0)?;
-                if sent == 0 {
-                    return Err(io::ErrorKind::WriteZero.into());
+                run(Request::Writable { socket: Rc::clone(&self.fd) }).await?;
+                let socket = Rc::clone(&self.fd);
+                let drain = Request::SpliceOut { pipe: Rc::clone(pipe), socket, len: inside, more: left > 0 };
+                match run(drain).await {
+                    Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                    Ok(sent) => inside -= sent as u32,
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                    Err(error) => return Err(error),
                 }
-                inside -= sent as u32;
             }
         }
         Ok(())

@@ -58,6 +58,15 @@ impl Drop for Fd {
     }
 }
 
+/// A pipe whose both ends this core owns. An operation on one end keeps both: closing one waits for the other's user in the
+/// kernel.
+pub(crate) struct Pipe {
+    pub read: Rc<Fd>,
+    pub write: Rc<Fd>,
+    /// What it holds at most.
+    pub bytes: usize,
+}
+
 /// What an operation does; the memory it works on is the [`Held`] beside it.
 pub(crate) enum Request {
     Open { flags: i32, mode: u32 },
@@ -75,8 +84,9 @@ pub(crate) enum Request {
     Connect { fd: Rc<Fd> },
     Recv { fd: Rc<Fd> },
     Send { fd: Rc<Fd> },
-    SpliceIn { file: Rc<Fd>, off: u64, pipe: Rc<Fd>, len: u32 },
-    SpliceOut { pipe: Rc<Fd>, socket: Rc<Fd>, len: u32, more: bool },
+    SpliceIn { file: Rc<Fd>, off: u64, pipe: Rc<Pipe>, len: u32 },
+    SpliceOut { pipe: Rc<Pipe>, socket: Rc<Fd>, len: u32, more: bool },
+    Writable { socket: Rc<Fd> },
 }
 
 impl Request {
@@ -94,6 +104,7 @@ impl Request {
                 | Request::Recv { .. }
                 | Request::Send { .. }
                 | Request::SpliceOut { .. }
+                | Request::Writable { .. }
         )
     }
 }
@@ -197,7 +208,6 @@ impl Held {
         }
     }
 
-    #[allow(dead_code)]
     /// Appends bytes within the capacity (what a simulated read does).
     pub fn append(&mut self, bytes: &[u8]) {
         assert!(bytes.len() <= self.spare().len(), "a read of {} bytes into less room", bytes.len());
@@ -302,6 +312,13 @@ impl OpTable {
     pub fn parts(&mut self, id: OpId) -> (&Request, &mut Held) {
         let slot = self.slot(id);
         (slot.request.as_ref().expect("an operation in flight has a request"), &mut slot.held)
+    }
+
+    /// Has the operation not completed yet?
+    pub fn is_in_flight(&self, id: OpId) -> bool {
+        self.slots.get(id.index as usize).is_some_and(|slot| {
+            slot.generation == id.generation && matches!(slot.state, State::InFlight(_) | State::Orphan)
+        })
     }
 
     /// Records a completion. Gives back the waker of the future, or the memory of an orphan.

@@ -11,7 +11,7 @@ use slab::Slab;
 
 use crate::counters::{Counters, LiveCounters};
 use crate::exec::Exec;
-use crate::op::{Held, OpId, OpTable, Request};
+use crate::op::{Held, OpId, OpTable, Pipe, Request};
 use crate::shared::{CoreShared, SIGNAL_INBOX, SIGNAL_MAIL, SIGNAL_STOP, SIGNAL_WAKE_ALL, TaskId};
 use crate::sim::SimCore;
 use crate::stop::StopShared;
@@ -23,7 +23,6 @@ use crate::uring::Uring;
 #[allow(clippy::large_enum_variant)]
 pub(crate) enum Backend {
     Uring(Uring),
-    #[allow(dead_code)]
     Sim(SimCore),
 }
 
@@ -43,6 +42,8 @@ pub(crate) struct Core {
     pub ops: RefCell<OpTable>,
     pub mail: RefCell<Slab<MailWakers>>,
     pub stop_waiters: RefCell<VecDeque<Waker>>,
+    /// Empty pipes for splicing. A pipe in which bytes were left is never put here.
+    pub pipes: RefCell<Vec<Rc<Pipe>>>,
     pub unblock_slots: crate::sync::Semaphore,
     pub prng: RefCell<Prng>,
     pub counters: LiveCounters,
@@ -121,6 +122,7 @@ impl Core {
             ops: RefCell::new(OpTable::default()),
             mail: RefCell::new(Slab::new()),
             stop_waiters: RefCell::new(VecDeque::new()),
+            pipes: RefCell::new(Vec::new()),
             unblock_slots: crate::sync::Semaphore::new(crate::unblock::UNBLOCK_JOBS_MAX),
             prng: RefCell::new(Prng::new(parts.seed)),
             counters: LiveCounters::default(),
@@ -142,7 +144,7 @@ impl Core {
     pub fn mono_ns(&self) -> u64 {
         match &self.backend {
             Backend::Uring(_) => crate::uring::clock::mono_ns(),
-            Backend::Sim(sim) => sim.now().mono_ns,
+            Backend::Sim(sim) => sim.mono_ns(),
         }
     }
 

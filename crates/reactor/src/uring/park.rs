@@ -132,6 +132,8 @@ impl Uring {
 /// Ends all operations of a core whose tasks are gone. Memory the kernel does not give back in time is leaked, never freed.
 pub(crate) fn shut_down(core: &Rc<Core>) {
     let uring = ring(core);
+    let pipes = core.pipes.take();
+    drop(pipes);
     let in_flight = core.ops.borrow().ids_in_flight();
     for id in in_flight {
         uring.cancel(core, id);

@@ -16,6 +16,10 @@ const RING_ENTRIES_MIN: u32 = 16;
 /// Completion entries per submission entry: completions of sockets pile up while submissions are handed over at once.
 const COMPLETIONS_PER_SUBMISSION: u32 = 4;
 
+/// Helper threads of the kernel per ring for work that may block without end (splicing to sockets); each is held up for a few
+/// milliseconds at most.
+const BLOCKING_WORKERS_MAX: u32 = 32;
+
 #[derive(Clone, Debug)]
 pub(crate) struct RingOptions {
     pub entries: u32,
@@ -39,6 +43,10 @@ impl Uring {
     pub fn new(shared: &CoreShared, options: &RingOptions) -> io::Result<Uring> {
         let ring = build_ring(options.entries)?;
         shared.ring_fd.store(ring.as_raw_fd(), Ordering::Release);
+        let mut workers = [0, BLOCKING_WORKERS_MAX];
+        if let Err(error) = ring.submitter().register_iowq_max_workers(&mut workers) {
+            tracing::debug!(%error, "the number of the kernel's helper threads is not limited");
+        }
         let mut files = FileTable::default();
         if options.registered_files > 0 {
             match ring.submitter().register_files_sparse(options.registered_files) {

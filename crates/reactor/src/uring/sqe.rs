@@ -128,14 +128,15 @@ fn build_socket(request: &Request, held: &mut Held) -> squeue::Entry {
             with_fd!(fd, t => opcode::SendMsg::new(t, header).flags(flags).build())
         }
         Request::SpliceIn { file, off, pipe, len } => {
-            let into = types::Fd(pipe.raw());
+            let into = types::Fd(pipe.write.raw());
             with_fd!(file, t => opcode::Splice::new(t, *off as i64, into, -1, *len).build())
         }
         Request::SpliceOut { pipe, socket, len, more } => {
-            let from = types::Fd(pipe.raw());
+            let from = types::Fd(pipe.read.raw());
             let flags = if *more { libc::SPLICE_F_MORE } else { 0 };
             with_fd!(socket, t => opcode::Splice::new(from, -1, t, -1, *len).flags(flags).build())
         }
+        Request::Writable { socket } => with_fd!(socket, t => opcode::PollAdd::new(t, libc::POLLOUT as u32).build()),
         _ => unreachable!("not an operation on a socket"),
     }
 }

@@ -38,6 +38,13 @@ pub(crate) fn set_int_option(fd: i32, level: i32, name: i32, value: i32) -> io::
     set_option(fd, level, name, &value)
 }
 
+/// Bounds how long a send may block a thread that is allowed to block.
+pub(crate) fn set_send_timeout(fd: i32, ms: u32) -> io::Result<()> {
+    let time =
+        libc::timeval { tv_sec: libc::time_t::from(ms / 1000), tv_usec: libc::suseconds_t::from(ms % 1000) * 1000 };
+    set_option(fd, libc::SOL_SOCKET, libc::SO_SNDTIMEO, &time)
+}
+
 /// A TCP socket for the family of `address`. The ring does the waiting, so that the socket itself stays blocking.
 pub(crate) fn tcp_socket(address: &SocketAddr) -> io::Result<i32> {
     let family = if address.is_ipv4() { libc::AF_INET } else { libc::AF_INET6 };
