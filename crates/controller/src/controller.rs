@@ -21,6 +21,8 @@ pub(crate) const RECORDS_PER_REQUEST_MAX: usize = 10_000;
 pub struct ControllerConfig {
     /// `node.id`.
     pub node_id: i32,
+    /// True when the same process is a broker too. Its earlier incarnation is then known to be gone.
+    pub combined: bool,
     /// Cluster id from `meta.properties`.
     pub cluster_id: String,
     /// Ids of the voters; every one of them has to support a feature before its level is raised.
@@ -84,6 +86,7 @@ pub(crate) struct TopicPolicy {
 #[derive(Debug)]
 pub struct Controller {
     pub(crate) node_id: i32,
+    combined: bool,
     pub(crate) cluster_id: String,
     pub(crate) voter_ids: Vec<i32>,
     delta: MetadataDelta,
@@ -105,6 +108,7 @@ impl Controller {
         let registered_at = image.cluster.brokers().map(|broker| (broker.id, image.provenance.last_offset)).collect();
         let mut controller = Controller {
             node_id: config.node_id,
+            combined: config.combined,
             cluster_id: config.cluster_id,
             voter_ids: config.voter_ids,
             periodic: crate::periodic::Periodic::new(&config.config, now),
@@ -124,10 +128,17 @@ impl Controller {
         let brokers: Vec<_> = self.image().cluster.brokers().cloned().collect();
         for broker in brokers {
             self.heartbeats.register(broker.id, broker.fenced);
-            if !broker.fenced {
+            // A broker of this process cannot have outlived it: its next incarnation need not wait for the session's end.
+            let own = self.combined && broker.id == self.node_id;
+            if !broker.fenced && !own {
                 self.heartbeats.contact(broker.id, broker.epoch, now);
             }
         }
+    }
+
+    /// Takes in who votes, once the log has been read.
+    pub fn set_voter_ids(&mut self, ids: Vec<i32>) {
+        self.voter_ids = ids;
     }
 
     /// The newest image.

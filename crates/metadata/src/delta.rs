@@ -5,7 +5,7 @@ use base::{BrokerId, PartitionIndex, PartitionKey, TopicId};
 
 use crate::configs::ConfigResource;
 use crate::image::{MetadataImage, Provenance};
-use crate::topics::PartitionRegistration;
+use crate::topics::{PartitionRegistration, TopicImage};
 
 /// What happened to a topic between two images.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -89,6 +89,35 @@ impl MetadataDelta {
             delegation_tokens: false,
             before_transaction: None,
         }
+    }
+
+    /// The delta between two images that were not made from each other record by record, found by comparing them.
+    pub fn between(base: Arc<MetadataImage>, image: Arc<MetadataImage>) -> MetadataDelta {
+        let mut delta = MetadataDelta::new(base.clone());
+        for topic in image.topics.iter_by_id() {
+            delta.topics.extend(topic_change(base.topics.by_id(topic.id), topic).map(|change| (topic.id, change)));
+        }
+        for topic in base.topics.iter_by_id().filter(|topic| image.topics.by_id(topic.id).is_none()) {
+            let partitions = topic.partitions().map(|(index, _)| index).collect();
+            let change = TopicChange { kind: TopicChangeKind::Deleted, name: topic.name.clone(), partitions };
+            delta.topics.insert(topic.id, change);
+        }
+        let brokers = base.cluster.brokers().chain(image.cluster.brokers()).map(|broker| broker.id);
+        delta.brokers = brokers.filter(|id| base.cluster.broker(*id) != image.cluster.broker(*id)).collect();
+        let controllers = base.cluster.controllers().chain(image.cluster.controllers()).map(|node| node.id);
+        delta.controllers =
+            controllers.filter(|id| base.cluster.controller(*id) != image.cluster.controller(*id)).collect();
+        let resources = base.configs.iter().chain(image.configs.iter()).map(|(resource, _)| resource);
+        let changed = |r: &&ConfigResource| base.configs.overrides(r) != image.configs.overrides(r);
+        delta.configs = resources.filter(changed).cloned().collect();
+        delta.features = base.features != image.features;
+        delta.producer_ids = base.producer_ids != image.producer_ids;
+        delta.client_quotas = base.client_quotas != image.client_quotas;
+        delta.acls = base.acls != image.acls;
+        delta.scram = base.scram != image.scram;
+        delta.delegation_tokens = base.delegation_tokens != image.delegation_tokens;
+        delta.image = image;
+        delta
     }
 
     /// True between BeginTransaction and its end. The image is provisional then: it is neither published nor written as
@@ -230,4 +259,16 @@ impl MetadataDelta {
             (None, None) => {}
         }
     }
+}
+
+/// What happened to a topic that is there; `None` when nothing did.
+fn topic_change(old: Option<&Arc<TopicImage>>, new: &Arc<TopicImage>) -> Option<TopicChange> {
+    let kind = if old.is_some() { TopicChangeKind::Changed } else { TopicChangeKind::Created };
+    if old.is_some_and(|old| Arc::ptr_eq(old, new)) {
+        return None;
+    }
+    let changed = |index: &PartitionIndex| old.and_then(|old| old.partition(*index)) != new.partition(*index);
+    let partitions: BTreeSet<PartitionIndex> = new.partitions().map(|(index, _)| index).filter(changed).collect();
+    let mentioned = old.is_none() || !partitions.is_empty();
+    mentioned.then(|| TopicChange { kind, name: new.name.clone(), partitions })
 }

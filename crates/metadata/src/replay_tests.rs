@@ -300,6 +300,7 @@ fn an_image_survives_its_own_snapshot_after_any_history() {
             }
             delta.finish(Provenance { last_offset: 1, last_epoch: 1, last_timestamp_ms: 1 });
             check_delta(&delta, seed);
+            check_delta(&MetadataDelta::between(delta.base().clone(), delta.image().clone()), seed);
             image = delta.image().clone();
         }
         assert!(rebuilt(&image).same_content(&image), "seed {seed}");
