@@ -54,7 +54,7 @@ impl Controller {
     ) -> Decision<UpdateFeaturesResponse<'r>> {
         match self.plan_features(env, version, request) {
             Ok((records, quorum)) => {
-                let mut response = UpdateFeaturesResponse::default();
+                let mut response = UpdateFeaturesResponse { error_message: None, ..Default::default() };
                 if version <= 1 {
                     let done = |update: &wire::update_features_request::FeatureUpdateKey<'r>| {
                         let error_message = Some(Cow::Borrowed("NONE"));

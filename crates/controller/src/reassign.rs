@@ -42,6 +42,7 @@ impl Controller {
         }
         let response = AlterPartitionReassignmentsResponse {
             allow_replication_factor_change: may_resize,
+            error_message: None,
             responses,
             ..AlterPartitionReassignmentsResponse::default()
         };
@@ -159,7 +160,7 @@ impl Controller {
                 .filter_map(|a| of(image.topics.by_name(&a.name)?, &mut a.partition_indexes.iter().copied()))
                 .collect(),
         };
-        ListPartitionReassignmentsResponse { topics, ..ListPartitionReassignmentsResponse::default() }
+        ListPartitionReassignmentsResponse { topics, error_message: None, ..Default::default() }
     }
 }
 

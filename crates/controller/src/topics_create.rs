@@ -75,6 +75,7 @@ impl Controller {
         let result = CreatableTopicResult {
             name: topic.name.clone(),
             topic_id,
+            error_message: None,
             num_partitions: partitions.len() as i32,
             replication_factor,
             configs: Some(self.echoed_configs(topic)?),

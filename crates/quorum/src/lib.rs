@@ -28,3 +28,6 @@ pub use handle::{ControllerHandle, RequestContext};
 pub use lifecycle::{BrokerIdentity, BrokerLifecycle, Heartbeat, LifecycleError};
 pub use publish::Publisher;
 pub use quorum::Quorum;
+
+#[cfg(test)]
+mod tests;

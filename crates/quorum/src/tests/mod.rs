@@ -1,0 +1,5 @@
+//! The controller core on real files.
+
+mod harness;
+mod log;
+mod requests;
