@@ -93,7 +93,7 @@ impl Node {
         self.task.abort();
     }
 
-    pub(super) async fn request<'a, Q: Encode>(&self, api: ApiKey, version: i16, request: &Q) -> Bytes {
+    pub(super) async fn request<Q: Encode>(&self, api: ApiKey, version: i16, request: &Q) -> Bytes {
         let mut writer = Writer::new();
         request.encode(&mut writer, version).expect("encodable");
         let body = writer.into_bytes().unwrap_or_default();

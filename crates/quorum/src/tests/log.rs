@@ -60,7 +60,7 @@ fn a_restart_rebuilds_everything() {
         for round in 0..4 {
             let node = Node::start(config(&path, &[])).await;
             let image = node.image();
-            assert_eq!(topics, image.topics.iter().cloned().map(|topic| topic.id).collect::<Vec<_>>(), "round {round}");
+            assert_eq!(topics, image.topics.iter().map(|topic| topic.id).collect::<Vec<_>>(), "round {round}");
             assert_eq!(node.create(&[&format!("topic-{round}")], 3).await, [0]);
             topics = node.image().topics.iter().map(|topic| topic.id).collect();
             let leaders = node.image().topics.iter().all(|t| t.partitions().all(|(_, p)| p.leader == 1));
