@@ -294,7 +294,7 @@ fn unknown_overrides(
 }
 
 /// The option that `listener.name.<listener>.[<mechanism>.]<option>` sets for one listener.
-fn base_of(name: &str) -> Option<&'static OptionDef> {
+pub(crate) fn base_of(name: &str) -> Option<&'static OptionDef> {
     const OF_MECHANISMS: [&str; 5] = [
         "sasl.jaas.config",
         "sasl.login.callback.handler.class",

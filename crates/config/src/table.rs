@@ -116,6 +116,33 @@ pub enum Valid {
     ShareOffsetReset,
 }
 
+impl Valid {
+    /// The accepted values in words; empty for [`Valid::Any`].
+    pub fn words(&self) -> String {
+        match self {
+            Valid::Any => String::new(),
+            Valid::Range { min: Some(min), max: Some(max) } => format!("{} to {}", min.text, max.text),
+            Valid::Range { min: Some(min), max: None } => format!("{} or more", min.text),
+            Valid::Range { min: None, max: Some(max) } => format!("at most {}", max.text),
+            Valid::Range { min: None, max: None } => "any number".to_owned(),
+            Valid::OneOf(texts) => format!("one of {}", texts.join(", ")),
+            Valid::OneOfAnyCase(texts) => format!("one of {}, in any case", texts.join(", ")),
+            Valid::List { empty, of, .. } => {
+                let elements = if of.is_empty() { String::new() } else { format!(" out of {}", of.join(", ")) };
+                let count = if *empty { "none or more" } else { "one or more" };
+                format!("{count} elements{elements}, each once")
+            }
+            Valid::NonEmpty => "at least one character".to_owned(),
+            Valid::NonNull => "anything but unset".to_owned(),
+            Valid::GzipLevel => "1 to 9, or -1".to_owned(),
+            Valid::ThrottledReplicas => "* or elements partition:broker".to_owned(),
+            Valid::QuorumVoters => "elements id@host:port".to_owned(),
+            Valid::QuorumBootstrapServers => "elements host:port".to_owned(),
+            Valid::ShareOffsetReset => "earliest, latest or by_duration:PnDTnHnMn.nS".to_owned(),
+        }
+    }
+}
+
 /// Kafka's grading of options, printed in the documentation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Importance {
@@ -207,6 +234,19 @@ impl OptionDef {
         }
         let words = self.name.replace(['.', '_'], " ");
         format!("Kafka's setting for \"{words}\". It is accepted and shown, and this broker does not act on it.")
+    }
+
+    /// Type, accepted values and default in one line, for refusals and documentation.
+    pub fn accepted(&self) -> String {
+        let kind = self.kind.name().to_lowercase();
+        let default = match self.default {
+            Default::Required => "required".to_owned(),
+            Default::Null => "default unset".to_owned(),
+            Default::Text("") => "default empty".to_owned(),
+            Default::Text(text) => format!("default {text}"),
+        };
+        let values = self.valid.words();
+        if values.is_empty() { format!("{kind}; {default}") } else { format!("{kind}: {values}; {default}") }
     }
 
     /// The default as text; `None` when unset or required.

@@ -154,3 +154,16 @@ fn cores_are_laid_out() {
         assert_eq!(config(line).unwrap().own.layout(cpus), want, "{line} on {cpus}");
     }
 }
+
+#[test]
+fn options_without_effect_are_named() {
+    let config = config(
+        "nmu.partitions=3\nlog.cleaner.backoff.ms=15000\nlog.cleaner.io.buffer.size=600000\nnum.partitions=3\n\
+         listener.name.plaintext.ssl.keystore.location=/x\nrsm.config.own=1\nleader.replication.throttled.rate=5\n",
+    )
+    .unwrap();
+    assert_eq!(config.unknown_options(), ["leader.replication.throttled.rate", "nmu.partitions"]);
+    let inactive = config.inactive_options();
+    assert!(inactive.contains(&"log.cleaner.io.buffer.size") && !inactive.contains(&"log.cleaner.backoff.ms"));
+    assert!(inactive.contains(&"listener.name.plaintext.ssl.keystore.location"), "{inactive:?}");
+}
