@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use broker::Identity;
 use config::{BrokerConfig, Durability, NodeStorage, Properties};
 
 use super::{Exit, Outcome, fresh_uuid};
@@ -186,6 +187,19 @@ fn cpus() -> usize {
 }
 
 /// Runs the node until it is told to stop.
-fn serve(_config: BrokerConfig, _storage: NodeStorage) -> Outcome {
-    Err(Exit::from("this build has no broker in it"))
+fn serve(mut config: BrokerConfig, storage: NodeStorage) -> Outcome {
+    let identity = Identity {
+        cluster_id: storage.cluster_id,
+        dir_ids: storage.log_dirs.iter().map(|directory| directory.id).collect(),
+        metadata_dir_id: storage.metadata_dir.id,
+    };
+    // Directories that cannot be read are no longer among them.
+    config.log_dirs = storage.log_dirs.into_iter().map(|directory| directory.path).collect();
+    broker::run(config, identity, |endpoints| {
+        for endpoint in endpoints {
+            tracing::info!("listener {} serves on {}", endpoint.name, endpoint.addr);
+        }
+    })?;
+    tracing::info!("stopped");
+    Ok(())
 }
