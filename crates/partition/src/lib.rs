@@ -33,3 +33,6 @@ pub use offsets::{EpochAnswer, LogDirInfo, OffsetAnswer, OffsetQuery, ProducerIn
 pub use partition::Partition;
 pub use read::{AbortedLookup, ReadRecords, ReadRequest, ReadResult};
 pub use replica::{EpochEnd, FetchBounds, Isolation, Leadership, Origin};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,103 @@
+use super::*;
+
+#[test]
+fn topics_come_and_go_with_the_metadata() {
+    on_files(|dir| async move {
+        let rig = Rig::start(&dir, "log.segment.delete.delay.ms=0").await;
+        let unknown = rig.core.partition(key("t"));
+        assert_eq!(code(unknown), ErrorCode::UNKNOWN_TOPIC_OR_PARTITION);
+        let first = rig.create("t", 0, &[]).await;
+        produced(&first, plain(&["old"])).await;
+        assert_eq!(rig.core.partitions().len(), 1);
+
+        // Deleted and created again under the same name within one delta.
+        let new_id = Uuid::from_u128(0x5555);
+        rig.change(|delta| {
+            assert!(delta.remove_topic(topic_id("t")));
+            delta.create_topic("t", new_id);
+            delta.set_partition(new_id, 0, led_by(BROKER, 0));
+        })
+        .await;
+        assert_eq!(code(rig.core.partition(key("t"))), ErrorCode::UNKNOWN_TOPIC_OR_PARTITION);
+        assert_eq!(code(first.read(&read_all(0))), ErrorCode::NOT_LEADER_OR_FOLLOWER);
+        let second = rig.core.partition(PartitionKey { topic_id: new_id, partition: 0 }).expect("opened");
+        assert!(fetch(&second, 0).await.is_empty(), "the new topic begins empty");
+        assert_eq!(produced(&second, plain(&["new"])).await, 0);
+    });
+}
+
+#[test]
+fn waiting_requests_learn_of_a_deletion() {
+    on_files(|dir| async move {
+        let rig = Rig::start(&dir, "").await;
+        let partition = rig.create("t", 0, &[]).await;
+        let mark = partition.read(&read_all(0)).expect("readable").mark;
+        let on = [crate::WaitOn { partition: partition.clone(), mark, max_bytes: 1 }];
+        let waiting = Running::start(rig.core.wait_for_bytes(&on, 1, u64::MAX));
+        settle().await;
+        rig.change(|delta| {
+            delta.remove_topic(topic_id("t"));
+        })
+        .await;
+        assert_eq!(waiting.done().await, Some(crate::Woken::Changed));
+    });
+}
+
+#[test]
+fn partitions_elsewhere_are_not_opened() {
+    on_files(|dir| async move {
+        let rig = Rig::start(&dir, "").await;
+        let id = topic_id("t");
+        rig.change(|delta| {
+            delta.create_topic("t", id);
+            let elsewhere = PartitionRegistration { replicas: vec![9], isr: vec![9], ..led_by(9, 0) };
+            delta.set_partition(id, 0, elsewhere);
+        })
+        .await;
+        assert!(rig.core.partitions().is_empty());
+        assert_eq!(code(rig.core.partition(key("t"))), ErrorCode::NOT_LEADER_OR_FOLLOWER);
+    });
+}
+
+#[test]
+fn configuration_is_live() {
+    on_files(|dir| async move {
+        let rig = Rig::start(&dir, "").await;
+        let partition = rig.create("t", 0, &[]).await;
+        let big = || plain(&[&"v".repeat(3000)]);
+        produced(&partition, big()).await;
+        let set = |resource: ConfigResource, name: &'static str, value: Option<&'static str>| {
+            move |delta: &mut MetadataDelta| delta.set_config(resource, name, value)
+        };
+        rig.change(set(ConfigResource::default_broker(), "message.max.bytes", Some("2000"))).await;
+        assert_eq!(code(produce(&partition, big()).await), ErrorCode::MESSAGE_TOO_LARGE);
+        rig.change(set(ConfigResource::topic("t"), "max.message.bytes", Some("5000"))).await;
+        produced(&partition, big()).await;
+        rig.change(set(ConfigResource::topic("t"), "max.message.bytes", None)).await;
+        assert_eq!(code(produce(&partition, big()).await), ErrorCode::MESSAGE_TOO_LARGE);
+        rig.change(set(ConfigResource::broker(BROKER), "message.max.bytes", Some("6000"))).await;
+        produced(&partition, big()).await;
+        // A value that no controller would let through changes nothing.
+        rig.change(set(ConfigResource::broker(BROKER), "message.max.bytes", Some("-7"))).await;
+        produced(&partition, big()).await;
+    });
+}
+
+#[test]
+fn idle_producers_are_forgotten_when_the_option_says_so() {
+    on_files(|dir| async move {
+        let rig = Rig::start(&dir, "producer.id.expiration.check.interval.ms=10").await;
+        let partition = rig.create("t", 0, &[]).await;
+        produced(&partition, idempotent(0, 0, 1)).await;
+        reactor::sleep(std::time::Duration::from_millis(50)).await;
+        assert_eq!(partition.describe_producers().expect("known").len(), 1);
+        rig.change(|delta| {
+            delta.set_config(ConfigResource::default_broker(), "producer.id.expiration.ms", Some("20"));
+        })
+        .await;
+        while !partition.describe_producers().expect("known").is_empty() {
+            reactor::sleep(std::time::Duration::from_millis(5)).await;
+        }
+        assert_eq!(produced(&partition, idempotent(0, 77, 1)).await, 1, "an unknown producer starts anywhere");
+    });
+}
