@@ -12,6 +12,7 @@
 //! cores; nor of how bytes get to the disk.
 
 mod append;
+mod backlog;
 mod bytes_ahead;
 mod core;
 mod error;
@@ -19,6 +20,7 @@ mod fetch_wait;
 mod offset_waiters;
 mod offsets;
 mod partition;
+mod pending;
 mod read;
 mod recovery;
 mod settings;
@@ -26,11 +28,12 @@ mod shared;
 mod tasks;
 
 pub use crate::core::{LogDir, PartitionCore, PartitionCoreConfig};
-pub use append::{AppendRequest, AppendWait, PendingAppend, ProduceResult};
+pub use append::{AppendRequest, ProduceResult};
 pub use error::PartitionError;
 pub use fetch_wait::{FetchMark, FetchWait, WaitOn, Woken};
 pub use offsets::{EpochAnswer, LogDirInfo, OffsetAnswer, OffsetQuery, ProducerInfo, timestamp};
 pub use partition::Partition;
+pub use pending::{AppendWait, PendingAppend};
 pub use read::{AbortedLookup, ReadRecords, ReadRequest, ReadResult};
 pub use replica::{EpochEnd, FetchBounds, Isolation, Leadership, Origin};
 

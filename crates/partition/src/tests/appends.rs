@@ -12,7 +12,7 @@ fn offsets_follow_the_order_of_calls_and_each_ack_waits_for_its_promise() {
         let all = append(plain(&["a", "b"]), -1);
         let one = append(plain(&["c"]), 1);
         let none = append(plain(&["d"]), 0);
-        assert_eq!([all.result(), one.result(), none.result()].map(|r| r.base_offset), [0, 2, 3]);
+        assert_eq!([all.result(), one.result(), none.result()].map(|r| r.expect("decided").base_offset), [0, 2, 3]);
         assert_eq!(partition.bounds(Isolation::ReadUncommitted).high_watermark, 0, "nothing is promised yet");
         assert_eq!(partition.bounds(Isolation::LogEnd).upper, 4);
         assert!(fetch(&partition, 0).await.is_empty(), "consumers do not see what is not promised");
@@ -146,6 +146,28 @@ fn a_dropped_wait_leaves_nothing_behind() {
 
 async fn settle_once() {
     reactor::yield_now().await;
+}
+
+/// The rig's core may hold 8 MiB of unwritten bytes; these are 40 MiB at once.
+#[test]
+fn appends_beyond_the_unwritten_budget_queue_up_in_order() {
+    on_files(|dir| async move {
+        let rig = Rig::start(&dir, "").await;
+        let partition = rig.create("t", 0, &[]).await;
+        let value = "v".repeat(1_000_000);
+        let now = reactor::now();
+        let appends: Vec<_> = (0..40)
+            .map(|i| {
+                let batch = batch_at(Some((5, 0, i)), &[(&value, now.wall_ms)]);
+                partition.append(now, &batch, &AppendRequest::client(-1)).expect("taken")
+            })
+            .collect();
+        let small = partition.append(now, &idempotent(0, 40, 1), &AppendRequest::client(1)).expect("taken");
+        for (i, append) in appends.into_iter().enumerate() {
+            assert_eq!(append.wait().await.expect("promised").base_offset, i as Offset);
+        }
+        assert_eq!(small.wait().await.expect("written").base_offset, 40);
+    });
 }
 
 #[test]

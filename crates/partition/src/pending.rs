@@ -1,0 +1,145 @@
+use std::future::Future;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll, ready};
+
+use base::Offset;
+use wire::ErrorCode;
+
+use crate::append::ProduceResult;
+use crate::backlog::Slot;
+use crate::error::PartitionError;
+use crate::offset_waiters::Place;
+use crate::partition::Partition;
+
+/// An append that was taken in and ordered; its promise may not hold yet. Dropping it does not take the append back.
+#[must_use = "the producer is answered when the promise holds"]
+pub struct PendingAppend {
+    pub(crate) partition: Partition,
+    pub(crate) required_acks: i16,
+    pub(crate) stage: Stage,
+}
+
+/// How far an append has come.
+pub(crate) enum Stage {
+    /// It waits for room in the log; not even its offset is known.
+    Queued(Rc<Slot>),
+    /// It is in the log, or was before.
+    Decided(ProduceResult),
+}
+
+impl PendingAppend {
+    /// The answer, as soon as it may be given; `None` while the append waits for room.
+    pub fn result(&self) -> Option<ProduceResult> {
+        match &self.stage {
+            Stage::Queued(_) => None,
+            Stage::Decided(result) => Some(*result),
+        }
+    }
+
+    /// Waits for the promise that the request's acks ask for.
+    ///
+    /// # Errors
+    /// NOT_LEADER_OR_FOLLOWER when the leader changed, KAFKA_STORAGE_ERROR when the log failed,
+    /// NOT_ENOUGH_REPLICAS_AFTER_APPEND when replicas fell out of sync meanwhile; the batch may be in the log all the
+    /// same. What [`Partition::append`] returns, when the append waited for room.
+    pub fn wait(self) -> AppendWait {
+        AppendWait { append: self, place: None }
+    }
+
+    /// The same, but answers REQUEST_TIMED_OUT at `deadline_mono_ns` (`timeout.ms` of the request).
+    ///
+    /// # Errors
+    /// As [`PendingAppend::wait`], and REQUEST_TIMED_OUT.
+    pub async fn wait_until(self, deadline_mono_ns: u64) -> Result<ProduceResult, PartitionError> {
+        match reactor::race(self.wait(), reactor::sleep_until(deadline_mono_ns)).await {
+            reactor::Either::Left(done) => done,
+            reactor::Either::Right(()) => {
+                let message = "the replicas did not confirm the batch within the request's timeout";
+                Err(PartitionError::new(ErrorCode::REQUEST_TIMED_OUT, message))
+            }
+        }
+    }
+
+    /// `None` while the promise does not hold yet.
+    fn outcome(&self, result: ProduceResult) -> Option<Result<ProduceResult, PartitionError>> {
+        let target = target(&result);
+        match self.required_acks {
+            0 => return Some(Ok(result)),
+            1 if self.partition.0.log.progress().written_end >= target => return Some(Ok(result)),
+            1 => {}
+            _ => {
+                let brain = self.partition.brain();
+                if brain.high_watermark() >= target {
+                    return Some(replicated(result, brain.under_min_isr()));
+                }
+                if let Err(error) = brain.check_leader(None, true) {
+                    return Some(Err(error.into()));
+                }
+            }
+        }
+        self.partition.check_online().err().map(Err)
+    }
+}
+
+/// The offset that has to be reached.
+fn target(result: &ProduceResult) -> Offset {
+    result.last_offset + 1
+}
+
+fn replicated(result: ProduceResult, under_min_isr: bool) -> Result<ProduceResult, PartitionError> {
+    if !under_min_isr {
+        return Ok(result);
+    }
+    let message = "the batch is written, but fewer replicas are in sync than min.insync.replicas asks for";
+    Err(PartitionError::new(ErrorCode::NOT_ENOUGH_REPLICAS_AFTER_APPEND, message))
+}
+
+/// The future of [`PendingAppend::wait`].
+pub struct AppendWait {
+    append: PendingAppend,
+    place: Option<Place>,
+}
+
+impl AppendWait {
+    fn decided(&mut self, context: &Context<'_>) -> Poll<Result<ProduceResult, PartitionError>> {
+        let slot = match &self.append.stage {
+            Stage::Decided(result) => return Poll::Ready(Ok(*result)),
+            Stage::Queued(slot) => slot,
+        };
+        let Some(decision) = slot.take(context) else { return Poll::Pending };
+        if let Ok(result) = decision {
+            self.append.stage = Stage::Decided(result);
+        }
+        Poll::Ready(decision)
+    }
+}
+
+impl Future for AppendWait {
+    type Output = Result<ProduceResult, PartitionError>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = &mut *self;
+        let result = match ready!(this.decided(context)) {
+            Ok(result) => result,
+            Err(error) => return Poll::Ready(Err(error)),
+        };
+        if let Some(outcome) = this.append.outcome(result) {
+            return Poll::Ready(outcome);
+        }
+        let inner = &this.append.partition.0;
+        let waiters = if this.append.required_acks == 1 { &inner.written } else { &inner.visible };
+        waiters.borrow_mut().register(&mut this.place, target(&result), context);
+        Poll::Pending
+    }
+}
+
+impl Drop for AppendWait {
+    fn drop(&mut self) {
+        if let Some(place) = self.place.take() {
+            let inner = &self.append.partition.0;
+            let waiters = if self.append.required_acks == 1 { &inner.written } else { &inner.visible };
+            waiters.borrow_mut().remove(place);
+        }
+    }
+}
