@@ -60,6 +60,12 @@ pub struct ProduceResult {
     pub log_start_offset: Offset,
 }
 
+impl ProduceResult {
+    /// Nothing is known yet; also what a failed append is answered with.
+    pub const UNKNOWN: ProduceResult =
+        ProduceResult { base_offset: -1, last_offset: -1, log_append_time_ms: -1, log_start_offset: -1 };
+}
+
 impl Partition {
     /// Validates `records` (one batch), decides on it and hands it to the log, all without waiting: the order of calls
     /// is the order of offsets. When the core has more unwritten bytes than its budget allows, the append is queued

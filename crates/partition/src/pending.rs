@@ -29,11 +29,11 @@ pub(crate) enum Stage {
 }
 
 impl PendingAppend {
-    /// The answer, as soon as it may be given; `None` while the append waits for room.
-    pub fn result(&self) -> Option<ProduceResult> {
+    /// The answer, for when it may be given; [`ProduceResult::UNKNOWN`] while the append waits for room.
+    pub fn result(&self) -> ProduceResult {
         match &self.stage {
-            Stage::Queued(_) => None,
-            Stage::Decided(result) => Some(*result),
+            Stage::Queued(_) => ProduceResult::UNKNOWN,
+            Stage::Decided(result) => *result,
         }
     }
 
