@@ -80,7 +80,7 @@ impl Partition {
 
     fn try_append(&self, now: Now, records: &Bytes, request: &AppendRequest) -> Result<Stage, PartitionError> {
         assert_ne!(request.origin, Origin::Replication, "a follower's append takes another way");
-        self.check_online()?;
+        self.check_open()?;
         self.brain().check_append(&request.context())?;
         let batch = self.validate(now, records, request.origin)?;
         let is_waiting = self.0.shared.backlog.borrow().is_waiting();
@@ -97,7 +97,7 @@ impl Partition {
         batch: &ValidatedBatch,
         request: &AppendRequest,
     ) -> Option<Result<ProduceResult, PartitionError>> {
-        let decision = self.check_online().and_then(|()| {
+        let decision = self.check_open().and_then(|()| {
             let info = BatchInfo::new(&batch.header, end_txn_marker(&batch.header, &batch.bytes));
             Ok(self.brain().prepare_append(&info, &request.context())?)
         });

@@ -285,19 +285,23 @@ impl PartitionCore {
         }
     }
 
-    /// Stops serving and closes the logs, which leaves plain Kafka directories, producer snapshots included. The caller
-    /// then writes what one core writes for the whole directory.
+    /// Stops taking appends, writes and answers what was taken, and closes the logs, which leaves plain Kafka
+    /// directories, producer snapshots included. The caller then writes what one core writes for a whole directory.
     ///
     /// # Errors
     /// The first failure; the others are logged.
     pub async fn close(&self) -> Result<(), LogError> {
         self.0.stop_tasks();
-        for partition in self.partitions() {
-            partition.leave(State::Closed);
+        let partitions = self.partitions();
+        for partition in partitions.iter().filter(|partition| partition.0.state.get() == State::Online) {
+            partition.0.state.set(State::Closing);
         }
         let mut result = Ok(());
         for dir in &self.0.config.dirs {
             result = result.and(dir.logs.close_clean().await);
+        }
+        for partition in &partitions {
+            partition.leave(State::Closed);
         }
         result
     }

@@ -22,6 +22,8 @@ pub struct Partition(pub(crate) Rc<Inner>);
 pub(crate) enum State {
     /// It does.
     Online,
+    /// The broker stops: what was appended is being written and answered, nothing new is taken.
+    Closing,
     /// Its log failed; it answers KAFKA_STORAGE_ERROR until the broker restarts.
     Fenced,
     /// It was removed from this broker, or the broker is stopping.
@@ -85,7 +87,7 @@ impl Partition {
     /// Whether the partition serves at all.
     pub(crate) fn check_online(&self) -> Result<(), PartitionError> {
         match self.0.state.get() {
-            State::Online => Ok(()),
+            State::Online | State::Closing => Ok(()),
             State::Fenced => {
                 let reason = self.0.log.fenced().map_or_else(|| "its log failed".to_owned(), |e| e.to_string());
                 let message = format!("partition {} is offline: {reason}", self.0.id.dir_name());
@@ -96,6 +98,14 @@ impl Partition {
                 Err(PartitionError::new(ErrorCode::NOT_LEADER_OR_FOLLOWER, message))
             }
         }
+    }
+
+    /// Whether the partition takes appends.
+    pub(crate) fn check_open(&self) -> Result<(), PartitionError> {
+        if self.0.state.get() == State::Closing {
+            return Err(PartitionError::new(ErrorCode::NOT_LEADER_OR_FOLLOWER, "the broker is shutting down"));
+        }
+        self.check_online()
     }
 
     /// Hooks the partition up with its log; the last step of opening.
@@ -116,7 +126,7 @@ impl Partition {
 
     /// The log wrote something, or failed.
     fn on_progress(&self, progress: Progress) {
-        if self.0.state.get() == State::Online && self.0.log.fenced().is_some() {
+        if self.check_online().is_ok() && self.0.log.fenced().is_some() {
             self.leave(State::Fenced);
             return;
         }

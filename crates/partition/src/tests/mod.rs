@@ -2,6 +2,7 @@
 
 mod appends;
 mod changes;
+mod lives;
 mod reads;
 mod restarts;
 
