@@ -18,6 +18,7 @@ use crate::partition::{Inner, Partition, State};
 use crate::recovery::ProducerRecovery;
 use crate::settings::{Settings, topic_config};
 use crate::shared::Shared;
+use crate::strays;
 
 /// Logs opened, removed or closed at the same time. Enough to keep a disk busy, few enough that recovery of many large
 /// logs does not hold all their buffers at once.
@@ -68,6 +69,8 @@ pub(crate) struct CoreInner {
     image: RefCell<Arc<MetadataImage>>,
     hosted: RefCell<BTreeMap<PartitionKey, Hosted>>,
     pub shared: Rc<Shared>,
+    /// The first image was applied.
+    settled: Cell<bool>,
     /// What runs by the clock.
     pub tasks: RefCell<Vec<reactor::Task<()>>>,
 }
@@ -82,6 +85,7 @@ impl PartitionCore {
             image: RefCell::new(Arc::new(MetadataImage::default())),
             hosted: RefCell::new(BTreeMap::new()),
             shared: Rc::new(Shared::new()),
+            settled: Cell::new(false),
             tasks: RefCell::new(Vec::new()),
         }))
     }
@@ -140,8 +144,12 @@ impl PartitionCore {
 
     /// Applies what lies between the last image and `image`, which is `delta.image()`: removes, opens and changes the
     /// partitions whose home this core is. When it returns, all of them serve; one that could not be opened answers
-    /// KAFKA_STORAGE_ERROR. To be called with one delta after the other.
+    /// KAFKA_STORAGE_ERROR. To be called with one delta after the other, beginning with one that holds everything there
+    /// is: directories of partitions it does not know are set aside.
     pub async fn apply(&self, image: &Arc<MetadataImage>, delta: &MetadataDelta) {
+        if !self.0.settled.replace(true) {
+            strays::set_aside(&self.0.config, image).await;
+        }
         self.follow_broker_config(image, delta);
         let changes = delta.local_changes(self.0.config.broker_id);
         // A deleted topic's successor of the same name takes its directory, so the deletions come first.
@@ -298,7 +306,10 @@ impl PartitionCore {
         }
         let mut result = Ok(());
         for dir in &self.0.config.dirs {
-            result = result.and(dir.logs.close_clean().await);
+            if let Err(error) = dir.logs.close_clean().await {
+                tracing::error!(directory = %dir.logs.config().dir.display(), %error, "not closed cleanly");
+                result = result.and(Err(error));
+            }
         }
         for partition in &partitions {
             partition.leave(State::Closed);

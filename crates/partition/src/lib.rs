@@ -25,6 +25,7 @@ mod read;
 mod recovery;
 mod settings;
 mod shared;
+mod strays;
 mod tasks;
 
 pub use crate::core::{LogDir, PartitionCore, PartitionCoreConfig};

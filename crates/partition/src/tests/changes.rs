@@ -101,3 +101,29 @@ fn idle_producers_are_forgotten_when_the_option_says_so() {
         assert_eq!(produced(&partition, idempotent(0, 77, 1)).await, 1, "an unknown producer starts anywhere");
     });
 }
+
+#[test]
+fn directories_of_topics_deleted_meanwhile_are_set_aside() {
+    on_files(|dir| async move {
+        let rig = Rig::start(&dir, "").await;
+        let kept = rig.create("kept", 0, &[]).await;
+        let gone = rig.create("gone", 0, &[]).await;
+        produced(&kept, plain(&["a"])).await;
+        produced(&gone, plain(&["b"])).await;
+        rig.core.close().await.expect("closed");
+        drop((rig, kept, gone));
+
+        let rig = Rig::start(&dir, "").await;
+        let kept = rig.create("kept", 1, &[]).await;
+        assert_eq!(fetch(&kept, 0).await.len(), 1);
+        let names: Vec<String> = std::fs::read_dir(&dir)
+            .expect("a directory")
+            .map(|entry| entry.expect("an entry").file_name().into_string().expect("text"))
+            .collect();
+        assert!(names.iter().any(|name| name.starts_with("gone-0.") && name.ends_with("-stray")), "{names:?}");
+        assert!(names.contains(&"kept-0".to_owned()) && !names.contains(&"gone-0".to_owned()), "{names:?}");
+        // A topic of that name begins anew.
+        let gone = rig.create("gone", 0, &[]).await;
+        assert!(fetch(&gone, 0).await.is_empty());
+    });
+}
