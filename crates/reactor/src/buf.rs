@@ -6,9 +6,11 @@ use std::cell::RefCell;
 use std::mem::MaybeUninit;
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
+use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
 
+use crate::arena::{Arena, ArenaShared, Block};
 use crate::op::Held;
 
 /// Alignment of [`AlignedBuf`] and of everything direct I/O touches, in bytes: the page, which is also the largest
@@ -63,16 +65,19 @@ impl IoBufMut for BytesMut {}
 impl IoBufMut for Vec<u8> {}
 impl IoBufMut for AlignedBuf {}
 
-/// A buffer whose memory begins on a page, for direct I/O; taken from the current thread's pool and returned to it.
+/// A buffer whose memory begins on a page, for direct I/O; taken from the current thread's pool and returned to it. As long
+/// as there is some, it is memory that is registered with the ring ([`crate::RuntimeConfig::registered_bytes`]).
 /// The capacity is a power of two times [`ALIGNMENT`] up to 4 MiB, a multiple of it above.
 pub struct AlignedBuf {
     memory: NonNull<u8>,
     capacity: usize,
     len: usize,
+    /// Where registered memory goes back to.
+    home: Option<(Arc<ArenaShared>, Block)>,
 }
 
-// SAFETY: the buffer owns its memory exclusively, and the memory is not tied to a thread: the pool a dropped buffer joins
-// is that of the dropping thread.
+// SAFETY: the buffer owns its memory exclusively. Where it goes when dropped is safe on any thread: the dropping thread's
+// pool, or home through a locked list.
 unsafe impl Send for AlignedBuf {}
 // SAFETY: a shared reference only reads.
 unsafe impl Sync for AlignedBuf {}
@@ -81,6 +86,54 @@ unsafe impl Sync for AlignedBuf {}
 struct Pool {
     classes: [Vec<NonNull<u8>>; CLASSES],
     kept_bytes: usize,
+    arena: Option<Arena>,
+}
+
+impl Pool {
+    /// Registered memory, if there is enough.
+    fn take_registered(&mut self, capacity: usize) -> Option<AlignedBuf> {
+        let arena = self.arena.as_mut()?;
+        let (block, capacity) = arena.take(capacity)?;
+        let home = Arc::clone(&arena.shared);
+        Some(AlignedBuf { memory: home.memory(block), capacity, len: 0, home: Some((home, block)) })
+    }
+
+    fn take(&mut self, capacity: usize) -> Option<AlignedBuf> {
+        if let Some(buf) = self.take_registered(capacity) {
+            return Some(buf);
+        }
+        let memory = self.classes[class_of(capacity)?].pop()?;
+        self.kept_bytes -= capacity;
+        Some(AlignedBuf { memory, capacity, len: 0, home: None })
+    }
+
+    /// Keeps memory for reuse; false when there is enough of it.
+    fn keep(&mut self, memory: NonNull<u8>, capacity: usize) -> bool {
+        let Some(class) = class_of(capacity) else { return false };
+        let fits = self.kept_bytes + capacity <= POOL_BYTES_MAX;
+        if fits {
+            self.kept_bytes += capacity;
+            self.classes[class].push(memory);
+        }
+        fits
+    }
+
+    /// Frees registered memory if it is this thread's.
+    fn put_registered(&mut self, home: &Arc<ArenaShared>, block: Block) -> bool {
+        match &mut self.arena {
+            Some(arena) if Arc::ptr_eq(&arena.shared, home) => {
+                arena.put(block);
+                true
+            }
+            _ => false,
+        }
+    }
+}
+
+/// Makes registered memory the first choice of this thread's buffers, or ends that.
+pub(crate) fn set_arena(arena: Option<Arena>) {
+    let before = POOL.with(|pool| std::mem::replace(&mut pool.borrow_mut().arena, arena));
+    drop(before);
 }
 
 impl Drop for Pool {
@@ -97,11 +150,20 @@ thread_local! {
     static POOL: RefCell<Pool> = RefCell::new(Pool::default());
 }
 
+/// Memory of a layout of at least one page.
+pub(crate) fn allocate(layout: Layout) -> NonNull<u8> {
+    assert!(layout.size() >= ALIGNMENT);
+    // SAFETY: the layout's size is at least one page.
+    let memory = unsafe { alloc(layout) };
+    NonNull::new(memory).unwrap_or_else(|| handle_alloc_error(layout))
+}
+
 fn layout(capacity: usize) -> Layout {
     Layout::from_size_align(capacity, ALIGNMENT).expect("buffer sizes stay far below the address space")
 }
 
-fn free(memory: NonNull<u8>, capacity: usize) {
+/// Frees what was allocated page-aligned with this capacity.
+pub(crate) fn free(memory: NonNull<u8>, capacity: usize) {
     // SAFETY: every buffer was allocated with exactly this layout and is freed once: its owner is consumed.
     unsafe { dealloc(memory.as_ptr(), layout(capacity)) }
 }
@@ -115,22 +177,8 @@ impl AlignedBuf {
     pub fn with_capacity(bytes: usize) -> AlignedBuf {
         let wanted = bytes.max(1).next_multiple_of(ALIGNMENT);
         let capacity = if wanted <= POOLED_BUFFER_BYTES_MAX { wanted.next_power_of_two() } else { wanted };
-        let pooled = class_of(capacity).and_then(|class| {
-            POOL.try_with(|pool| {
-                let mut pool = pool.borrow_mut();
-                let memory = pool.classes[class].pop()?;
-                pool.kept_bytes -= capacity;
-                Some(memory)
-            })
-            .ok()
-            .flatten()
-        });
-        let memory = pooled.unwrap_or_else(|| {
-            // SAFETY: the layout's size is at least one page.
-            let memory = unsafe { alloc(layout(capacity)) };
-            NonNull::new(memory).unwrap_or_else(|| handle_alloc_error(layout(capacity)))
-        });
-        AlignedBuf { memory, capacity, len: 0 }
+        let pooled = POOL.try_with(|pool| pool.borrow_mut().take(capacity)).ok().flatten();
+        pooled.unwrap_or_else(|| AlignedBuf { memory: allocate(layout(capacity)), capacity, len: 0, home: None })
     }
 
     /// Bytes the buffer can hold.
@@ -193,19 +241,14 @@ impl AlignedBuf {
 impl Drop for AlignedBuf {
     fn drop(&mut self) {
         let (memory, capacity) = (self.memory, self.capacity);
-        let kept = class_of(capacity).is_some_and(|class| {
-            POOL.try_with(|pool| {
-                let mut pool = pool.borrow_mut();
-                let fits = pool.kept_bytes + capacity <= POOL_BYTES_MAX;
-                if fits {
-                    pool.kept_bytes += capacity;
-                    pool.classes[class].push(memory);
-                }
-                fits
-            })
-            .unwrap_or(false)
-        });
-        if !kept {
+        if let Some((home, block)) = self.home.take() {
+            let mine = POOL.try_with(|pool| pool.borrow_mut().put_registered(&home, block)).unwrap_or(false);
+            if !mine {
+                home.give_back(block);
+            }
+            return;
+        }
+        if !POOL.try_with(|pool| pool.borrow_mut().keep(memory, capacity)).unwrap_or(false) {
             free(memory, capacity);
         }
     }

@@ -163,14 +163,23 @@ impl File {
     }
 
     /// Reads once at `off` into the spare capacity of `buf`; 0 at the end of the file. May be short.
+    ///
+    /// # Errors
+    /// What the device reports; `InvalidInput` when `buf` has no spare capacity.
     pub async fn read_at<B: IoBufMut>(&self, buf: B, off: u64) -> (io::Result<usize>, B) {
+        let mut held = buf.into_held();
+        if held.spare().is_empty() {
+            let error = io::Error::new(io::ErrorKind::InvalidInput, "reading into a full buffer");
+            return (Err(error), B::from_held(held));
+        }
+        let buf = B::from_held(held);
         self.run(Request::Read { fd: Rc::clone(&self.fd), off, len: usize::MAX }, buf).await
     }
 
-    /// Reads exactly `len` bytes at `off`, appending them to `buf`, whose spare capacity must hold them.
+    /// Reads exactly `len` bytes at `off`, appending them to `buf`.
     ///
     /// # Errors
-    /// `UnexpectedEof` when the file ends before, with what there was in the buffer.
+    /// `UnexpectedEof` when the file ends before, or the spare capacity of `buf`, with what there was in the buffer.
     pub async fn read_exact_at<B: IoBufMut>(&self, mut buf: B, off: u64, len: usize) -> (io::Result<()>, B) {
         let mut done = 0;
         while done < len {

@@ -13,12 +13,13 @@
 //! This crate does not know of Kafka, of requests, of partitions, or of what is written to files and sockets.
 
 mod append_buf;
+mod arena;
 mod buf;
 mod combine;
 mod counters;
 mod exec;
-mod handover;
 pub mod fs;
+mod handover;
 pub mod mailbox;
 pub mod net;
 mod op;
@@ -36,8 +37,8 @@ pub use crate::append_buf::AppendBuf;
 pub use crate::buf::{ALIGNMENT, AlignedBuf, IoBuf, IoBufMut};
 pub use crate::combine::{Either, join_all, race};
 pub use crate::counters::Counters;
-pub use crate::handover::Handover;
 pub use crate::exec::{Class, Task, spawn, yield_now};
+pub use crate::handover::Handover;
 pub use crate::percore::{core, counters, now, random_u64};
 pub use crate::runtime::{CoreSpec, OnPanic, Runtime, RuntimeConfig, block_on};
 pub use crate::stop::{StopHandle, is_stopping, stopping};

@@ -234,6 +234,7 @@ fn run_main<F: Future<Output = ()> + 'static>(core: &Rc<Core>, make: impl FnOnce
     core.drop_tasks();
     let _entered = core.enter();
     uring::shut_down(core);
+    crate::buf::set_arena(None);
 }
 
 /// Runs a future on a core of its own, on the calling thread, without pinning: for tools, tests and benchmarks.

@@ -174,6 +174,14 @@ impl CoreShared {
     }
 }
 
+/// Wakes a core, if it is still there, by the road that always works.
+pub(crate) fn wake_by_eventfd(slot: u16) {
+    let target = REGISTRY.read().unwrap_or_else(PoisonError::into_inner).get(usize::from(slot)).cloned().flatten();
+    if let Some(target) = target {
+        target.write_eventfd();
+    }
+}
+
 fn new_eventfd() -> std::io::Result<OwnedFd> {
     // SAFETY: plain system call without pointers.
     let fd = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC) };

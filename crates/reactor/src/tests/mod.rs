@@ -22,7 +22,7 @@ use crate::{OnPanic, Runtime, RuntimeConfig, block_on};
 /// Virtual time a simulated case may take.
 pub(super) const LIMIT: Duration = Duration::from_secs(3600);
 /// Seeds each simulated case runs with.
-pub(super) const SEEDS: u64 = 40;
+pub(super) const SEEDS: u64 = 10;
 
 /// A fresh directory on the real disk, removed at the end.
 pub(super) struct Scratch(pub PathBuf);

@@ -14,8 +14,8 @@ use super::{Scratch, pattern};
 use crate::fs::{File, OpenOptions};
 use crate::net::{BindOptions, TcpListener, TcpStream};
 use crate::{
-    Class, OnPanic, Runtime, RuntimeConfig, block_on, counters, is_stopping, join_all, sleep, spawn, stopping,
-    yield_now,
+    AlignedBuf, Class, OnPanic, Runtime, RuntimeConfig, block_on, counters, is_stopping, join_all, sleep, spawn,
+    stopping, yield_now,
 };
 
 fn config(cores: usize) -> RuntimeConfig {
@@ -319,4 +319,45 @@ fn a_runtime_without_cores_or_with_too_many_is_refused() {
     for cores in [0, 257] {
         assert!(Runtime::start(config(cores), |_| async {}).is_err(), "{cores} cores");
     }
+}
+
+#[test]
+fn registered_memory_is_used_goes_home_from_anywhere_and_runs_out_gracefully() {
+    let scratch = Scratch::new();
+    let path = scratch.0.join("f");
+    let mut config = config(1);
+    config.registered_bytes = 2 << 20;
+    let runtime = Runtime::start(config, move |_| {
+        let path = path.clone();
+        async move {
+            let options = OpenOptions { direct: true, ..OpenOptions::READ_WRITE };
+            let file = File::open(&path, options).await.unwrap();
+            file.register();
+            // Four times as much as is registered, so that half of the buffers are plain memory.
+            for round in 0..4u64 {
+                let tasks: Vec<_> = (0..64u64)
+                    .map(|n| {
+                        let file = file.clone();
+                        spawn(Class::Normal, async move {
+                            let mut buf = AlignedBuf::with_capacity(128 << 10);
+                            buf.extend_from_slice(&pattern(round * 64 + n, 128 << 10));
+                            let (wrote, _) = file.write_all_at_durable(buf.freeze(), n << 17).await;
+                            wrote.unwrap();
+                            let (read, back) =
+                                file.read_exact_at(AlignedBuf::with_capacity(1 << 17), n << 17, 1 << 17).await;
+                            read.unwrap();
+                            assert!(back[..] == pattern(round * 64 + n, 128 << 10)[..]);
+                            // Half of them end on another thread.
+                            if n % 2 == 0 {
+                                std::thread::spawn(move || drop(back)).join().unwrap();
+                            }
+                        })
+                    })
+                    .collect();
+                join_all(tasks).await;
+            }
+        }
+    })
+    .unwrap();
+    runtime.join();
 }

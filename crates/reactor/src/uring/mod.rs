@@ -23,8 +23,12 @@ pub(crate) use setup::RingOptions;
 const DATA_IGNORE: u64 = u64::MAX;
 /// User data of a message from another ring: there are signals to take.
 const DATA_WAKE: u64 = u64::MAX - 1;
+/// User data of a message to another ring: this and the slot of its core. Only a failure comes back.
+const DATA_MESSAGE: u64 = 0xff << 56;
 /// User data of the read on the eventfd.
 const DATA_EVENTFD: u64 = u64::MAX - 2;
+/// From here on the user data is none of an operation's.
+const DATA_SPECIAL_MIN: u64 = DATA_MESSAGE;
 
 /// Submissions that wait in memory when the submission queue is full and the kernel does not take it. Every operation
 /// belongs to a task, so that this is reached only by a program that starts operations without awaiting them.
@@ -109,7 +113,8 @@ impl Uring {
         }
         core.counters.add(|c| c.ring_messages += 1);
         let entry = opcode::MsgRingData::new(types::Fd(ring_fd), 0, DATA_WAKE, None).build();
-        self.push(core, entry.user_data(DATA_IGNORE).flags(squeue::Flags::SKIP_SUCCESS));
+        let data = DATA_MESSAGE | u64::from(target.slot());
+        self.push(core, entry.user_data(data).flags(squeue::Flags::SKIP_SUCCESS));
         true
     }
 
@@ -168,28 +173,35 @@ impl Uring {
             batch.extend(ring.completion().map(|entry| (entry.user_data(), entry.result())));
         }
         for (data, result) in &batch {
-            match *data {
-                DATA_IGNORE | DATA_WAKE => {}
-                DATA_EVENTFD => {
-                    self.eventfd_armed.set(false);
-                    if *result != -libc::ECANCELED {
-                        self.arm_eventfd(core);
-                    }
-                }
-                data => {
-                    let id = unpack(data);
-                    {
-                        let mut ops = core.ops.borrow_mut();
-                        let (request, held) = ops.parts(id);
-                        sqe::finish(request, held, *result);
-                    }
-                    core.complete_op(id, *result);
-                }
+            if *data >= DATA_SPECIAL_MIN {
+                self.finish_special(core, *data, *result);
+                continue;
             }
+            let id = unpack(*data);
+            {
+                let mut ops = core.ops.borrow_mut();
+                let (request, held) = ops.parts(id);
+                sqe::finish(request, held, *result);
+            }
+            core.complete_op(id, *result);
         }
         let count = batch.len();
         self.completions.replace(batch);
         self.move_delayed();
         count
+    }
+
+    fn finish_special(&self, core: &Core, data: u64, result: i32) {
+        match data {
+            DATA_IGNORE | DATA_WAKE => {}
+            DATA_EVENTFD => {
+                self.eventfd_armed.set(false);
+                if result != -libc::ECANCELED {
+                    self.arm_eventfd(core);
+                }
+            }
+            // The other ring did not take the message: its eventfd wakes it too.
+            message => crate::shared::wake_by_eventfd((message & 0xffff) as u16),
+        }
     }
 }

@@ -84,6 +84,11 @@ impl Uring {
             self.turn(core);
             return;
         }
+        if !self.delayed.borrow().is_empty() {
+            // What waits in memory may be what would end the wait.
+            self.turn(core);
+            return;
+        }
         if core.shared.park() {
             core.counters.add(|c| {
                 c.parks += 1;
@@ -150,7 +155,8 @@ pub(crate) fn shut_down(core: &Rc<Core>) {
         }
         let left = Timespec::from(Duration::from_nanos(deadline - now));
         let args = SubmitArgs::new().timespec(&left);
-        let result = uring.ring.borrow_mut().submitter().submit_with_args(1, &args);
+        let want = usize::from(uring.delayed.borrow().is_empty());
+        let result = uring.ring.borrow_mut().submitter().submit_with_args(want, &args);
         uring.check_enter(result);
         uring.reap(core);
     }

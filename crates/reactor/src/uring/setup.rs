@@ -8,8 +8,11 @@ use std::sync::atomic::Ordering;
 
 use io_uring::IoUring;
 
+use crate::arena::{ARENA_BYTES_MIN, Arena};
+use crate::buf::set_arena;
 use crate::shared::CoreShared;
 use crate::uring::Uring;
+use crate::uring::sqe::FixedRange;
 
 /// The smallest submission queue that is worth having.
 const RING_ENTRIES_MIN: u32 = 16;
@@ -25,7 +28,6 @@ pub(crate) struct RingOptions {
     pub entries: u32,
     pub spin_ns: u64,
     pub registered_files: u32,
-    #[allow(dead_code)]
     pub registered_bytes: usize,
 }
 
@@ -54,13 +56,14 @@ impl Uring {
                 Err(error) => tracing::warn!(%error, "no table of registered files: files go without registration"),
             }
         }
+        let fixed_range = register_memory(&ring, options.registered_bytes);
         Ok(Uring {
             ring: RefCell::new(ring),
             delayed: RefCell::new(VecDeque::new()),
             completions: RefCell::new(Vec::new()),
             eventfd_count: Box::new(Cell::new(0)),
             eventfd_armed: Cell::new(false),
-            fixed_range: Cell::new(None),
+            fixed_range: Cell::new(fixed_range),
             files: RefCell::new(files),
             spin_ns: options.spin_ns,
         })
@@ -85,6 +88,37 @@ impl Uring {
             self.files.borrow_mut().free.push(index);
         }
     }
+}
+
+/// Registers memory for this thread's buffers: as much of `wanted` as the limit on locked memory allows.
+#[allow(unsafe_code)]
+fn register_memory(ring: &IoUring, wanted: usize) -> FixedRange {
+    let mut bytes = wanted;
+    while bytes >= ARENA_BYTES_MIN {
+        let arena = Arena::new(bytes);
+        let range = arena.shared.range();
+        let whole = libc::iovec { iov_base: std::ptr::with_exposed_provenance_mut(range.0), iov_len: range.1 };
+        // SAFETY: the memory lives as long as a buffer in it or the pool of this thread, and the kernel holds on to the pages
+        // it pinned even longer; the ring is only told of addresses within it while a buffer there is in an operation.
+        match unsafe { ring.submitter().register_buffers(&[whole]) } {
+            Ok(()) => {
+                if bytes < wanted {
+                    tracing::warn!(wanted, bytes, "RLIMIT_MEMLOCK allows fewer registered buffers");
+                }
+                set_arena(Some(arena));
+                return Some(range);
+            }
+            Err(error) if error.raw_os_error() == Some(libc::ENOMEM) => bytes /= 2,
+            Err(error) => {
+                tracing::warn!(wanted, %error, "buffers go without registration");
+                return None;
+            }
+        }
+    }
+    if wanted >= ARENA_BYTES_MIN {
+        tracing::warn!(wanted, "RLIMIT_MEMLOCK allows no registered buffers: they go without registration");
+    }
+    None
 }
 
 /// A ring with deferred task work where the kernel knows it (6.1), without otherwise, as large as the limit on locked memory

@@ -1,0 +1,160 @@
+//! The part of a core's buffer memory that is registered with its ring: one allocation, cut by the buddy method.
+//!
+//! Pages of registered memory are pinned and known to the kernel once, so that direct I/O on them skips that work for every
+//! operation. The memory belongs to the thread of its core; a buffer that ends elsewhere is sent home through a list.
+#![allow(unsafe_code)]
+
+use std::alloc::Layout;
+use std::collections::BTreeSet;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::buf::{ALIGNMENT, allocate, free};
+
+/// The largest buffer that registered memory is used for, as a power of two of pages: 1 MiB.
+const ORDER_MAX: usize = 8;
+
+/// Smallest amount of registered memory that is worth the trouble, in bytes.
+pub(crate) const ARENA_BYTES_MIN: usize = ALIGNMENT << ORDER_MAX;
+
+/// Where a block lies: page number and size as a power of two of pages.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Block {
+    page: u32,
+    order: u8,
+}
+
+/// The allocation; it lives until the last buffer in it is gone.
+pub(crate) struct ArenaShared {
+    base: NonNull<u8>,
+    bytes: usize,
+    /// Blocks that were freed by other threads.
+    returned: Mutex<Vec<Block>>,
+    any_returned: AtomicBool,
+}
+
+/// Free blocks by size. Only on the core's thread.
+pub(crate) struct Arena {
+    pub shared: Arc<ArenaShared>,
+    free: [BTreeSet<u32>; ORDER_MAX + 1],
+}
+
+// SAFETY: the base pointer is only an address here; the blocks behind it are handed out one owner each.
+unsafe impl Send for ArenaShared {}
+// SAFETY: as above; the list of returned blocks has its lock.
+unsafe impl Sync for ArenaShared {}
+
+impl ArenaShared {
+    /// Address and size of the whole.
+    pub fn range(&self) -> (usize, usize) {
+        (self.base.as_ptr().addr(), self.bytes)
+    }
+
+    /// Sends a block home from another thread.
+    pub fn give_back(&self, block: Block) {
+        self.returned.lock().unwrap_or_else(PoisonError::into_inner).push(block);
+        self.any_returned.store(true, Ordering::Release);
+    }
+
+    /// The start of a block.
+    pub fn memory(&self, block: Block) -> NonNull<u8> {
+        let at = block.page as usize * ALIGNMENT;
+        NonNull::new(self.base.as_ptr().wrapping_add(at)).expect("inside an allocation is not null")
+    }
+}
+
+impl Drop for ArenaShared {
+    fn drop(&mut self) {
+        free(self.base, self.bytes);
+    }
+}
+
+impl Arena {
+    /// Memory of about `bytes`, a multiple of the largest block.
+    pub fn new(bytes: usize) -> Arena {
+        let bytes = bytes.max(ARENA_BYTES_MIN) / ARENA_BYTES_MIN * ARENA_BYTES_MIN;
+        let layout =
+            Layout::from_size_align(bytes, ALIGNMENT).expect("registered memory is far below the address space");
+        let shared = ArenaShared {
+            base: allocate(layout),
+            bytes,
+            returned: Mutex::new(Vec::new()),
+            any_returned: AtomicBool::new(false),
+        };
+        let mut free: [BTreeSet<u32>; ORDER_MAX + 1] = Default::default();
+        free[ORDER_MAX].extend((0..bytes / ARENA_BYTES_MIN).map(|block| (block << ORDER_MAX) as u32));
+        Arena { shared: Arc::new(shared), free }
+    }
+
+    /// A block of at least `bytes`, and its size in bytes.
+    pub fn take(&mut self, bytes: usize) -> Option<(Block, usize)> {
+        let order = bytes.div_ceil(ALIGNMENT).next_power_of_two().trailing_zeros() as usize;
+        if order > ORDER_MAX {
+            return None;
+        }
+        self.collect();
+        let mut from = (order..=ORDER_MAX).find(|size| !self.free[*size].is_empty())?;
+        let page = self.free[from].pop_first().expect("not empty");
+        while from > order {
+            from -= 1;
+            self.free[from].insert(page + (1 << from));
+        }
+        Some((Block { page, order: order as u8 }, ALIGNMENT << order))
+    }
+
+    /// Frees a block and joins it with its free neighbours.
+    pub fn put(&mut self, block: Block) {
+        let (mut page, mut order) = (block.page, usize::from(block.order));
+        while order < ORDER_MAX && self.free[order].remove(&(page ^ (1 << order))) {
+            page &= !(1 << order);
+            order += 1;
+        }
+        let new = self.free[order].insert(page);
+        assert!(new, "block {page} of order {order} was freed twice");
+    }
+
+    fn collect(&mut self) {
+        if self.shared.any_returned.swap(false, Ordering::Acquire) {
+            let returned = std::mem::take(&mut *self.shared.returned.lock().unwrap_or_else(PoisonError::into_inner));
+            for block in returned {
+                self.put(block);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use base::Prng;
+
+    use super::*;
+
+    #[test]
+    fn blocks_never_overlap_and_join_again() {
+        for seed in 0..20 {
+            let mut prng = Prng::new(seed);
+            let mut arena = Arena::new(2 * ARENA_BYTES_MIN);
+            let mut taken: Vec<Block> = Vec::new();
+            for _ in 0..2000 {
+                if prng.chance(1, 2) {
+                    let bytes = 1 + prng.below(300_000) as usize;
+                    if let Some((block, size)) = arena.take(bytes) {
+                        assert!(size >= bytes);
+                        let end = |b: &Block| b.page + (1 << b.order);
+                        let clash = taken.iter().find(|b| b.page < end(&block) && block.page < end(b));
+                        assert_eq!(clash, None, "seed {seed}: {block:?}");
+                        taken.push(block);
+                    }
+                } else if !taken.is_empty() {
+                    let block = taken.swap_remove(prng.below(taken.len() as u64) as usize);
+                    if prng.chance(1, 2) { arena.put(block) } else { arena.shared.give_back(block) }
+                }
+            }
+            taken.into_iter().for_each(|block| arena.put(block));
+            arena.collect();
+            assert_eq!(arena.free[ORDER_MAX].len(), 2, "seed {seed}");
+            assert!(arena.take(ARENA_BYTES_MIN + 1).is_none());
+        }
+    }
+}
