@@ -96,10 +96,10 @@ pub fn seats(layout: Layout) -> Handover<Seat> {
 pub async fn run_core(id: CoreId, setup: Arc<Setup>, counts: ConnectionCounts, seat: Seat) -> Result<(), StartError> {
     let boot = BootPort::new(id, setup.layout.cores(), seat.boot);
     let result = start_and_serve(id, &setup, counts, seat.ports, &boot).await;
-    if let Err(error) = &result
-        && !matches!(error, StartError::Elsewhere)
-    {
-        tracing::error!(core = %id, %error, "the broker cannot run");
+    if let Err(error) = &result {
+        if !matches!(error, StartError::Elsewhere) {
+            tracing::error!(core = %id, %error, "the broker cannot run");
+        }
         boot.abort();
     }
     result

@@ -55,16 +55,12 @@ fn share(plan: &mut Plan, partitions: usize, bytes_max: usize) {
 
 /// The partition, if the topic is the one that the client means.
 fn find(image: &MetadataImage, one: &PartitionFetch) -> Result<PartitionKey, ErrorCode> {
+    // A session knows the name an id had before its topic was deleted.
     let Some(name) = &one.name else { return Err(ErrorCode::UNKNOWN_TOPIC_ID) };
-    let topic = match (&one.topic, image.topics.by_name(name)) {
-        (TopicKey::Id(id), None) if image.topics.by_id(*id).is_none() => {
-            // In a session the name is known from before the topic was deleted.
-            return Err(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION);
-        }
-        (_, None) => return Err(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION),
-        (TopicKey::Id(id), Some(topic)) if topic.id != *id => return Err(ErrorCode::INCONSISTENT_TOPIC_ID),
-        (_, Some(topic)) => topic,
-    };
+    let topic = image.topics.by_name(name).ok_or(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION)?;
+    if matches!(&one.topic, TopicKey::Id(id) if topic.id != *id) {
+        return Err(ErrorCode::INCONSISTENT_TOPIC_ID);
+    }
     match topic.partition(one.partition) {
         Some(_) => Ok(PartitionKey { topic_id: topic.id, partition: one.partition }),
         None => Err(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION),
