@@ -88,25 +88,33 @@ pub static ROWS: &[ApiRow] = &[
     ApiRow::new(ApiKey::DescribeTopicPartitions, Handler::Sync(handlers::describe_topic_partitions::handle)),
 ];
 
-/// Row of each key, for the request path.
-static INDEX: [Option<&ApiRow>; KEYS_MAX] = index();
+/// Position in [`ROWS`] of each key, for the request path; [`NO_ROW`] for keys that are not served.
+static INDEX: [u8; KEYS_MAX] = index();
+
+const NO_ROW: u8 = u8::MAX;
 
 /// Keys of the protocol are below this.
 const KEYS_MAX: usize = 128;
 
-const fn index() -> [Option<&'static ApiRow>; KEYS_MAX] {
-    let mut index = [None; KEYS_MAX];
+const fn index() -> [u8; KEYS_MAX] {
+    let mut index = [NO_ROW; KEYS_MAX];
     let mut i = 0;
     while i < ROWS.len() {
-        index[ROWS[i].api as usize] = Some(&ROWS[i]);
+        index[ROWS[i].api as usize] = i as u8;
         i += 1;
     }
     index
 }
 
+/// The row of an API and its position in [`ROWS`], if the API is served.
+pub fn find(api: ApiKey) -> Option<(usize, &'static ApiRow)> {
+    let at = usize::from(*INDEX.get(api as usize)?);
+    Some((at, ROWS.get(at)?))
+}
+
 /// The row of an API, if it is served.
 pub fn row(api: ApiKey) -> Option<&'static ApiRow> {
-    INDEX.get(api as usize).copied().flatten()
+    find(api).map(|(_, row)| row)
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ use crate::dispatch::Dispatch;
 use crate::fetch_session::{CacheLimits, SessionCache};
 use crate::lifecycle::{Membership, Registration};
 use crate::mesh::{Mesh, MeshPorts, mesh_ports};
+use crate::metrics_endpoint;
 use crate::serve;
 use base::{CoreId, Prng, Uuid};
 use config::{BrokerConfig, Durability};
@@ -68,6 +69,8 @@ pub struct Setup {
     pub metadata_dir_id: Uuid,
     /// Where to listen, names resolved.
     pub endpoints: Vec<Endpoint>,
+    /// Where metrics are served.
+    pub metrics_addr: Option<SocketAddr>,
     /// Which cores there are.
     pub layout: Layout,
     /// Called once, on core 0, when clients are served.
@@ -128,6 +131,8 @@ async fn start_and_serve(
     core.partitions.start_tasks();
     let listeners = bind(id, setup, boot).await?;
     let net = Rc::new(NetCore::new(Dispatch::new(core.clone()), net_limits(setup), counts));
+    let (registry, admission) = (net.registry.clone(), net.admission.clone());
+    *core.net_levels.borrow_mut() = Some(Box::new(move || (registry.len(), admission.used_bytes())));
     match id.0 {
         0 => lead(setup, &core, &net, listeners, boot, &starts).await?,
         _ => follow(&core, &net, listeners, boot).await?,
@@ -280,6 +285,11 @@ async fn lead(
     };
     let beating = membership.clone();
     let heart = spawn(Class::Normal, async move { beating.keep_alive().await });
+    if let Some(addr) = setup.metrics_addr {
+        metrics_endpoint::serve(core.clone(), addr)
+            .await
+            .map_err(|error| StartError::Bind { endpoint: Endpoint { name: "metrics".into(), addr }, error })?;
+    }
     accept(net, listeners);
     boot.announce(|| Boot::Serve).await;
     tracing::info!(broker = core.node.id, cluster = %core.node.cluster_id, cores = setup.layout.data_cores, "serving");

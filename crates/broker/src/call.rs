@@ -53,6 +53,7 @@ pub struct Call {
     pub correlation_id: i32,
     /// When the frame was complete.
     pub received: Now,
+    row: usize,
     frame: Bytes,
     body: Bytes,
     _permit: Permit,
@@ -71,6 +72,7 @@ impl Call {
             core,
             session,
             api: head.api,
+            row: head.row,
             version: head.version,
             correlation_id: head.correlation_id,
             received: request.received,
@@ -86,6 +88,11 @@ impl Call {
     /// [`Refusal::Decode`].
     pub fn decode<'a, M: Decode<'a>>(&'a self) -> Result<M, Refusal> {
         Ok(M::decode(&mut Reader::new(&self.body), self.version)?)
+    }
+
+    /// What is counted when the answer is known.
+    pub fn meter(&self) -> Meter {
+        Meter { row: self.row, received: self.received, request_bytes: self.frame.len() }
     }
 
     /// The undecoded body.
@@ -136,11 +143,24 @@ impl Call {
     }
 }
 
+/// What is counted of a request.
+#[derive(Clone, Copy, Debug)]
+pub struct Meter {
+    /// Position of the API's row.
+    pub row: usize,
+    /// When the frame was complete.
+    pub received: Now,
+    /// Size of the frame.
+    pub request_bytes: usize,
+}
+
 /// The fixed part of a request header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Head {
     /// The API.
     pub api: ApiKey,
+    /// Position of the API's row.
+    pub row: usize,
     /// The version asked for; perhaps one that is not served.
     pub version: i16,
     /// To be given back.

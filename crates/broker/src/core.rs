@@ -1,6 +1,7 @@
 //! One data core: what its connections and its partitions share.
 
 use crate::controller_client::ControllerClient;
+use crate::core_metrics::{CoreMetrics, Levels};
 use crate::fetch_session::SessionCache;
 use crate::mesh::{Mesh, Remote};
 use crate::messages::{CoreReply, CoreRequest};
@@ -70,6 +71,10 @@ pub struct DataCore {
     pub sessions: RefCell<SessionCache>,
     /// Log lines at a bounded rate.
     pub gates: Gates,
+    /// What is counted here.
+    pub metrics: CoreMetrics,
+    /// How many connections there are and what they hold, told by the listeners once they exist.
+    pub net_levels: RefCell<Option<Box<dyn Fn() -> (usize, usize)>>>,
     // Each core has a copy to count references to: all cores counting one `Arc` would fight over its cache line.
     image: RefCell<Rc<MetadataImage>>,
     layered: RefCell<Rc<LayeredConfig>>,
@@ -112,6 +117,8 @@ impl DataCore {
             mesh: parts.mesh,
             partitions: parts.partitions,
             sessions: RefCell::new(parts.sessions),
+            metrics: CoreMetrics::new(&parts.id.to_string(), parts.config.own.durability.name()),
+            net_levels: RefCell::new(None),
             gates: Gates { refusals: LogGate::new(GATE_INTERVAL_MS) },
             image: RefCell::default(),
             layered: RefCell::new(Rc::new(LayeredConfig::new(BrokerConfig::clone(&parts.config)))),
@@ -162,6 +169,17 @@ impl DataCore {
     /// Lets this core's requests, and those of others, reach the controller here.
     pub fn set_controller(&self, controller: ControllerClient) {
         *self.controller.borrow_mut() = Some(controller);
+    }
+
+    /// Everything this core counts, as of now.
+    pub fn metrics_snapshot(&self) -> metrics::Snapshot {
+        let (connections, request_memory_bytes) = self.net_levels.borrow().as_ref().map_or((0, 0), |levels| levels());
+        self.metrics.snapshot(Levels {
+            connections,
+            request_memory_bytes,
+            fetch_sessions: self.sessions.borrow().len(),
+            partitions: self.partitions.partitions().len(),
+        })
     }
 
     /// Random bits.

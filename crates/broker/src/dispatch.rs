@@ -1,12 +1,13 @@
 //! From a frame to its handler.
 
 use crate::api_table::{self, Handler};
-use crate::call::{Answer, Call, Head, Refusal};
+use crate::call::{Answer, Call, Head, Meter, Refusal};
 use crate::core::DataCore;
 use crate::handlers;
 use crate::session::ClientSession;
 use bytes::Bytes;
 use net::{ConnectionInfo, Reply, Request, Response, Service};
+use std::future::Future;
 use std::rc::Rc;
 use wire::{ApiKey, Reader, header};
 
@@ -42,18 +43,23 @@ impl Service for Dispatch {
         match handler {
             Handler::Sync(handle) => {
                 let answer = handle(&call);
-                Reply::Ready(finish(&call.core, &call.session, answer))
+                Reply::Ready(finish(&call.core, &call.session, call.meter(), answer))
             }
-            Handler::Async(handle) => later(&self.core, session, handle(call)),
-            Handler::Forward => later(&self.core, session, Box::pin(handlers::forward::handle(call))),
+            Handler::Async(handle) => later(&self.core, session, call.meter(), handle(call)),
+            Handler::Forward => later(&self.core, session, call.meter(), Box::pin(handlers::forward::handle(call))),
             Handler::Produce => handlers::produce::start(call).await,
         }
     }
 }
 
-fn later(core: &Rc<DataCore>, session: &Rc<ClientSession>, answer: api_table::AnswerFuture) -> Reply {
+fn later(
+    core: &Rc<DataCore>,
+    session: &Rc<ClientSession>,
+    meter: Meter,
+    answer: impl Future<Output = Answer> + 'static,
+) -> Reply {
     let (core, session) = (core.clone(), session.clone());
-    Reply::Later(Box::pin(async move { finish(&core, &session, answer.await) }))
+    Reply::Later(Box::pin(async move { finish(&core, &session, meter, answer.await) }))
 }
 
 /// Reads the header and finds the row.
@@ -61,8 +67,8 @@ fn begin(core: &Rc<DataCore>, session: &Rc<ClientSession>, request: Request) -> 
     let mut reader = Reader::new(&request.frame);
     let parsed = header::decode_request_header(&mut reader)?;
     let api = ApiKey::from_i16(parsed.api_key).ok_or(Refusal::UnknownApi(parsed.api_key))?;
-    let row = api_table::row(api).ok_or(Refusal::UnknownApi(parsed.api_key))?;
-    let head = Head { api, version: parsed.api_version, correlation_id: parsed.correlation_id };
+    let (at, row) = api_table::find(api).ok_or(Refusal::UnknownApi(parsed.api_key))?;
+    let head = Head { api, row: at, version: parsed.api_version, correlation_id: parsed.correlation_id };
     let body_at = reader.position();
     drop(parsed);
     // ApiVersions answers every version, so that a client can find out which ones there are.
@@ -73,14 +79,21 @@ fn begin(core: &Rc<DataCore>, session: &Rc<ClientSession>, request: Request) -> 
 }
 
 /// An answer as the connection takes it.
-pub(crate) fn finish(core: &DataCore, session: &ClientSession, answer: Answer) -> Response {
-    match answer {
+pub(crate) fn finish(core: &DataCore, session: &ClientSession, meter: Meter, answer: Answer) -> Response {
+    let response = match answer {
         Ok(response) => response,
-        Err(refusal) => refused(core, session, &refusal),
-    }
+        Err(refusal) => return refused(core, session, &refusal),
+    };
+    let bytes = match &response {
+        Response::Send(out) => out.segments.iter().map(wire::Segment::len).sum(),
+        Response::Nothing | Response::Close => 0,
+    };
+    core.metrics.answered(meter.row, meter.received, meter.request_bytes, bytes);
+    response
 }
 
 fn refused(core: &DataCore, session: &ClientSession, refusal: &Refusal) -> Response {
+    core.metrics.refused.inc();
     if let Some(held_back) = core.gates.refusals.open(reactor::now()) {
         tracing::warn!(peer = %session.info.peer, listener = %session.info.listener, %refusal, held_back, "closing a connection");
     }

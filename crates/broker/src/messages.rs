@@ -42,6 +42,8 @@ pub enum CoreRequest {
     EndSession(i32),
     /// Something for the controller, on its core.
     Controller(Box<ControllerCall>),
+    /// What that core counted.
+    Metrics,
     /// Open, create and remove partitions as new metadata says, before any core shows it to clients.
     Apply(Arc<MetadataDelta>),
     /// Show new metadata to clients.
@@ -68,6 +70,8 @@ pub enum CoreReply {
     Session(Taken),
     /// To `Controller`.
     Controller(Result<Bytes, ErrorCode>),
+    /// To `Metrics`.
+    Metrics(Box<metrics::Snapshot>),
     /// To whatever only needs to be known as done.
     Done,
 }

@@ -85,15 +85,30 @@ fn setup(config: BrokerConfig, identity: Identity, layout: Layout, on_ready: OnR
         let addr = addr.map_err(|error| StartError::Resolve { listener: listener.to_string(), error })?;
         endpoints.push(Endpoint { name: listener.name.clone(), addr });
     }
+    let metrics_addr = match &config.own.metrics_listener {
+        Some(text) => Some(metrics_address(text)?),
+        None => None,
+    };
     Ok(Setup {
         config: Arc::new(config),
         cluster_id: identity.cluster_id,
         dirs,
         metadata_dir_id: identity.metadata_dir_id,
         endpoints,
+        metrics_addr,
         layout,
         on_ready,
     })
+}
+
+/// The address in `odradek.metrics.listener`, `host:port`.
+fn metrics_address(text: &str) -> Result<SocketAddr, StartError> {
+    let parts = text.rsplit_once(':').and_then(|(host, port)| Some((host, port.parse().ok()?)));
+    let addr = match parts {
+        Some((host, port)) => resolve(host.trim_matches(['[', ']']), port),
+        None => Err(io::Error::new(io::ErrorKind::InvalidInput, "host:port is expected")),
+    };
+    addr.map_err(|error| StartError::Resolve { listener: text.to_owned(), error })
 }
 
 /// The address of a listener; no host means all addresses of the machine.

@@ -53,6 +53,7 @@ pub fn begin(core: &Rc<DataCore>, from: CoreId, request: CoreRequest) -> Served 
             Some(controller) => Served::later(async move { CoreReply::Controller(controller.request(*call).await) }),
             None => Served::Done(CoreReply::Controller(Err(ErrorCode::NOT_CONTROLLER))),
         },
+        CoreRequest::Metrics => Served::Done(CoreReply::Metrics(Box::new(core.metrics_snapshot()))),
         CoreRequest::Apply(delta) => {
             let core = core.clone();
             Served::later(async move {

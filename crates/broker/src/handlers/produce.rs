@@ -54,14 +54,14 @@ pub async fn start(call: Call) -> Reply {
     };
     let (mut posted, jobs) = match jobs {
         Ok(planned) => planned,
-        Err(refusal) => return Reply::Ready(dispatch::finish(&call.core, &call.session, Err(refusal))),
+        Err(refusal) => return Reply::Ready(dispatch::finish(&call.core, &call.session, call.meter(), Err(refusal))),
     };
     for (core, job) in jobs {
         posted.waiting.push(call.core.ask(core, CoreRequest::Append(job)).await);
     }
     Reply::Later(Box::pin(async move {
         let answer = finish(&call, posted).await;
-        dispatch::finish(&call.core, &call.session, answer)
+        dispatch::finish(&call.core, &call.session, call.meter(), answer)
     }))
 }
 
