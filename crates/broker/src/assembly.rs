@@ -119,13 +119,13 @@ async fn start_and_serve(
     spawn(Class::Latency, mesh.clone().receive()).detach();
     let starts = open_dirs(id, setup, boot).await?;
     if id.0 >= setup.layout.data_cores {
-        return controller_host::run_dedicated(setup, mesh, &starts, boot).await;
+        return controller_host::run_dedicated(setup, mesh, boot).await;
     }
     let core = data_core(id, setup, mesh.clone(), &starts).await?;
     let serving = core.clone();
     spawn(Class::Latency, mesh.clone().serve(move |from, request| serve::begin(&serving, from, request))).detach();
     let controller = match id == setup.layout.controller_core {
-        true => Some(controller_host::start_shared(setup, mesh, &starts, &core).await?),
+        true => Some(controller_host::start_shared(setup, mesh, &core).await?),
         false => None,
     };
     core.partitions.start_tasks();
@@ -138,7 +138,7 @@ async fn start_and_serve(
         _ => follow(&core, &net, listeners, boot).await?,
     }
     if let Some(controller) = controller {
-        controller.close().await;
+        controller.close().await?;
     }
     Ok(())
 }
@@ -268,11 +268,15 @@ async fn lead(
     starts: &[DirStart],
 ) -> Result<(), StartError> {
     let endpoints = bound_endpoints(&setup.endpoints, &listeners);
+    match reactor::race(core.metadata_is_there(), boot.aborted()).await {
+        reactor::Either::Left(()) => {}
+        reactor::Either::Right(()) => return Err(StartError::Elsewhere),
+    }
     let registration = Registration {
         incarnation_id: incarnation(),
         listeners: advertised(setup, &endpoints).await,
         directories: setup.dirs.iter().map(|dir| dir.id).collect(),
-        previous_epoch: starts.iter().map(|start| start.broker_epoch).min().unwrap_or(-1),
+        previous_epoch: previous_epoch(setup, core, starts),
     };
     let joining = async {
         let membership = Membership::register(core.clone(), &registration).await.map_err(StartError::Refused)?;
@@ -326,6 +330,16 @@ async fn follow(
     boot.tell_first(Boot::Closed).await;
     boot.one(|message| matches!(message, Boot::Exit)).await?;
     closed.map_err(|error| StartError::Close(error.to_string()))
+}
+
+/// The epoch of the last run, if nothing that it acknowledged can be missing (KIP-966): it ended cleanly, or its promise
+/// was to survive whatever ended it.
+fn previous_epoch(setup: &Setup, core: &DataCore, starts: &[DirStart]) -> i64 {
+    let registered = core.image().cluster.broker(core.node.id).map_or(-1, |broker| broker.epoch);
+    match setup.config.own.durability {
+        Durability::Durable => registered,
+        Durability::Written => starts.iter().map(|start| start.broker_epoch).min().unwrap_or(-1),
+    }
 }
 
 fn incarnation() -> Uuid {

@@ -2,68 +2,97 @@
 
 use crate::assembly::Setup;
 use crate::boot::{Boot, BootPort, StartError};
-use crate::controller_client::ControllerClient;
 use crate::core::DataCore;
 use crate::mesh::Mesh;
-use crate::messages::{CoreReply, CoreRequest};
-use crate::publisher::CorePublisher;
+use crate::messages::{ControllerCall, CoreReply, CoreRequest};
+use crate::publisher::{CorePublisher, Local};
 use crate::serve::{self, Served};
-use crate::stand_in::StandIn;
-use log::DirStart;
-use reactor::{Class, spawn};
+use bytes::Bytes;
+use quorum::{ControllerHandle, Quorum, QuorumConfig, QuorumError, RequestContext};
+use reactor::{Class, Either, Task, spawn};
 use std::rc::Rc;
-use std::sync::Arc;
 use wire::ErrorCode;
 
+/// The principal of everybody while there is no authentication.
+const ANONYMOUS: &str = "User:ANONYMOUS";
+
 /// A running controller.
-pub struct ControllerHost {}
+pub struct ControllerHost {
+    handle: ControllerHandle,
+    running: Task<Result<(), QuorumError>>,
+}
 
 impl ControllerHost {
-    /// Leaves the metadata log complete.
-    pub async fn close(self) {}
+    async fn start(setup: &Setup, mesh: Rc<Mesh>, local: Option<Local>) -> Result<ControllerHost, StartError> {
+        let config = QuorumConfig::new(&setup.config, &setup.cluster_id, setup.metadata_dir_id);
+        let publisher = CorePublisher::new(setup.layout, mesh, local);
+        let started = Quorum::start(config, publisher).await;
+        let (quorum, handle) = started.map_err(|error| StartError::Controller(error.to_string()))?;
+        Ok(ControllerHost { handle, running: spawn(Class::Normal, quorum.run()) })
+    }
+
+    /// Lets the controller finish what it began and leaves the metadata log complete.
+    ///
+    /// # Errors
+    /// [`StartError::Controller`] when the log could not be written.
+    pub async fn close(self) -> Result<(), StartError> {
+        self.handle.stop().await;
+        self.running.await.map_err(|error| StartError::Controller(error.to_string()))
+    }
+}
+
+/// Carries one request to the controller of this core.
+///
+/// # Errors
+/// The controller does not serve the request, or has stopped.
+pub async fn request(controller: ControllerHandle, call: ControllerCall) -> Result<Bytes, ErrorCode> {
+    let context = RequestContext { principal: ANONYMOUS.to_owned(), client_id: call.client_id.map(String::from) };
+    let answer = controller.request(context, call.api, call.version, call.body).await;
+    answer.map_err(|error| {
+        tracing::debug!(api = %call.api, version = call.version, %error, "the controller gave no answer");
+        match error {
+            quorum::RequestFailure::Malformed(_) => ErrorCode::INVALID_REQUEST,
+            quorum::RequestFailure::Stopped => ErrorCode::NOT_CONTROLLER,
+        }
+    })
 }
 
 /// Starts the controller on a data core.
 ///
 /// # Errors
 /// [`StartError::Controller`].
-pub async fn start_shared(
-    setup: &Arc<Setup>,
-    mesh: Rc<Mesh>,
-    _starts: &[DirStart],
-    core: &Rc<DataCore>,
-) -> Result<ControllerHost, StartError> {
-    let local = {
+pub async fn start_shared(setup: &Setup, mesh: Rc<Mesh>, core: &Rc<DataCore>) -> Result<ControllerHost, StartError> {
+    let local: Local = {
         let core = core.clone();
         Rc::new(move |request: CoreRequest| serve::begin(&core, core.id, request))
     };
-    let publisher = CorePublisher::new(setup.layout, mesh, Some(local));
-    core.set_controller(ControllerClient::new(StandIn::new(setup.clone(), publisher)));
-    Ok(ControllerHost {})
+    let host = ControllerHost::start(setup, mesh, Some(local)).await?;
+    core.set_controller(host.handle.clone());
+    Ok(host)
 }
 
 /// Runs the controller on a core of its own until the broker ends.
 ///
 /// # Errors
 /// [`StartError::Controller`].
-pub async fn run_dedicated(
-    setup: &Arc<Setup>,
-    mesh: Rc<Mesh>,
-    _starts: &[DirStart],
-    boot: &BootPort,
-) -> Result<(), StartError> {
-    let publisher = CorePublisher::new(setup.layout, mesh.clone(), None);
-    let client = ControllerClient::new(StandIn::new(setup.clone(), publisher));
-    let serving = mesh.serve(move |_, request| match request {
+pub async fn run_dedicated(setup: &Setup, mesh: Rc<Mesh>, boot: &BootPort) -> Result<(), StartError> {
+    let starting = ControllerHost::start(setup, mesh.clone(), None);
+    let host = match reactor::race(starting, boot.aborted()).await {
+        Either::Left(started) => started?,
+        Either::Right(()) => return Err(StartError::Elsewhere),
+    };
+    let handle = host.handle.clone();
+    let serving = mesh.serve(move |_, asked| match asked {
         CoreRequest::Controller(call) => {
-            let client = client.clone();
-            Served::Later(Box::pin(async move { CoreReply::Controller(client.request(*call).await) }))
+            let handle = handle.clone();
+            Served::Later(Box::pin(async move { CoreReply::Controller(request(handle, *call).await) }))
         }
         // Only partitions and sessions are asked for otherwise, and this core is home to none.
         _ => Served::Done(CoreReply::Controller(Err(ErrorCode::INVALID_REQUEST))),
     });
     let serving = spawn(Class::Latency, serving);
-    boot.one(|message| matches!(message, Boot::Exit)).await?;
+    let exit = boot.one(|message| matches!(message, Boot::Exit)).await;
     serving.abort();
-    Ok(())
+    let closed = host.close().await;
+    exit.map(|_| ()).and(closed)
 }

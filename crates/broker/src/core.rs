@@ -1,6 +1,5 @@
 //! One data core: what its connections and its partitions share.
 
-use crate::controller_client::ControllerClient;
 use crate::core_metrics::{CoreMetrics, Levels};
 use crate::fetch_session::SessionCache;
 use crate::mesh::{Mesh, Remote};
@@ -12,7 +11,8 @@ use config::{BrokerConfig, LayeredConfig};
 use metadata::{ConfigResource, ConfigResourceType, MetadataDelta, MetadataImage};
 use net::LogGate;
 use partition::PartitionCore;
-use reactor::sync::oneshot;
+use quorum::ControllerHandle;
+use reactor::sync::{Notify, oneshot};
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeSet, HashMap};
 use std::future::Future;
@@ -78,8 +78,9 @@ pub struct DataCore {
     // Each core has a copy to count references to: all cores counting one `Arc` would fight over its cache line.
     image: RefCell<Rc<MetadataImage>>,
     layered: RefCell<Rc<LayeredConfig>>,
-    controller: RefCell<Option<ControllerClient>>,
+    controller: RefCell<Option<ControllerHandle>>,
     next_watch: Cell<u64>,
+    shown: Notify,
     /// Producer ids to hand out.
     pub producer_ids: ProducerIds,
     /// Watches kept here, by the core that asked and its number for it; sending ends one. At most one for each fetch
@@ -124,6 +125,7 @@ impl DataCore {
             layered: RefCell::new(Rc::new(LayeredConfig::new(BrokerConfig::clone(&parts.config)))),
             controller: RefCell::new(None),
             next_watch: Cell::new(0),
+            shown: Notify::new(),
             producer_ids: ProducerIds::default(),
             watches: RefCell::new(HashMap::new()),
             creating: RefCell::new(BTreeSet::new()),
@@ -149,6 +151,14 @@ impl DataCore {
             *self.layered.borrow_mut() = Rc::new(layered);
         }
         *self.image.borrow_mut() = Rc::new(MetadataImage::clone(image));
+        self.shown.notify_all();
+    }
+
+    /// Returns once there is metadata at all.
+    pub async fn metadata_is_there(&self) {
+        while self.image().provenance.last_offset < 0 {
+            self.shown.notified().await;
+        }
     }
 
     /// The configuration as of now.
@@ -162,12 +172,12 @@ impl DataCore {
     }
 
     /// The controller, if it runs on this core.
-    pub fn controller(&self) -> Option<ControllerClient> {
+    pub fn controller(&self) -> Option<ControllerHandle> {
         self.controller.borrow().clone()
     }
 
     /// Lets this core's requests, and those of others, reach the controller here.
-    pub fn set_controller(&self, controller: ControllerClient) {
+    pub fn set_controller(&self, controller: ControllerHandle) {
         *self.controller.borrow_mut() = Some(controller);
     }
 

@@ -9,7 +9,6 @@ pub mod assembly;
 mod auto_create;
 mod boot;
 mod call;
-mod controller_client;
 mod controller_host;
 mod core;
 mod core_metrics;
@@ -25,7 +24,6 @@ mod publisher;
 mod run;
 mod serve;
 mod session;
-mod stand_in;
 mod topology;
 
 pub use assembly::{Endpoint, FormattedDir, OnReady, Setup};

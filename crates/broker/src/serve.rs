@@ -3,6 +3,7 @@
 mod fetch;
 mod lookups;
 
+use crate::controller_host;
 use crate::core::DataCore;
 use crate::messages::{AppendDone, AppendJob, CoreReply, CoreRequest};
 use base::CoreId;
@@ -50,7 +51,9 @@ pub fn begin(core: &Rc<DataCore>, from: CoreId, request: CoreRequest) -> Served 
             Served::Done(CoreReply::Done)
         }
         CoreRequest::Controller(call) => match core.controller() {
-            Some(controller) => Served::later(async move { CoreReply::Controller(controller.request(*call).await) }),
+            Some(controller) => {
+                Served::later(async move { CoreReply::Controller(controller_host::request(controller, *call).await) })
+            }
             None => Served::Done(CoreReply::Controller(Err(ErrorCode::NOT_CONTROLLER))),
         },
         CoreRequest::Metrics => Served::Done(CoreReply::Metrics(Box::new(core.metrics_snapshot()))),
