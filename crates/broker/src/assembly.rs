@@ -1,6 +1,7 @@
 //! Putting a broker together: cores, log directories, partitions, controller, listeners; and taking it apart in order.
 
 use crate::boot::{Boot, BootPort, StartError};
+use crate::checkpoints::{self, ByDir};
 use crate::controller_host;
 use crate::core::{DataCore, DataCoreParts, Layout, Node};
 use crate::dispatch::Dispatch;
@@ -11,7 +12,7 @@ use crate::metrics_endpoint;
 use crate::serve;
 use base::{CoreId, Prng, Uuid};
 use config::{BrokerConfig, Durability};
-use log::{DirStart, LogCore, LogCoreConfig};
+use log::{DirStart, JournalConfig, LogCore, LogCoreConfig};
 use net::{AdmissionLimits, ConnectionCounts, Listener, ListenerSpec, NetCore, NetLimits};
 use partition::{LogDir, PartitionCore, PartitionCoreConfig};
 use reactor::mailbox::mesh;
@@ -29,6 +30,9 @@ const SMALL_SHARE: usize = 8;
 
 /// Requests in flight at a stop have this many milliseconds to be answered.
 const DRAIN_MS: u64 = 5_000;
+
+/// Largest journal file, in bytes: positions in it are 32 bits.
+const JOURNAL_FILE_BYTES_MAX: u32 = 1 << 31;
 
 /// A fetch session unused for so long, or so old, may be evicted, in milliseconds; no option in Kafka either.
 const SESSION_EVICTION_MS: u64 = 120_000;
@@ -171,15 +175,21 @@ async fn data_core(
         Durability::Written => log::Durability::Written,
     };
     let mut dirs = Vec::with_capacity(setup.dirs.len());
+    let mut all_logs = Vec::with_capacity(setup.dirs.len());
     for (dir, start) in setup.dirs.iter().zip(starts) {
         let mut config = LogCoreConfig::new(dir.path.clone(), id, durability, start.clone());
         let share = usize::try_from(own.tail_cache_bytes).unwrap_or(usize::MAX) / cores / setup.dirs.len();
+        config.journal = Some(JournalConfig {
+            file_bytes: u32::try_from(own.journal_file_bytes).unwrap_or(JOURNAL_FILE_BYTES_MAX),
+            files_max: own.journal_files,
+        });
         if share > 0 {
             config.tail_bytes_max = share;
             config.unwritten_bytes_max = share / 2;
         }
         let logs = LogCore::open(config).await;
         let logs = logs.map_err(|error| StartError::Dir { path: dir.path.clone(), error: error.to_string() })?;
+        all_logs.push(logs.clone());
         dirs.push(LogDir { id: dir.id, logs });
     }
     let partitions = PartitionCore::new(PartitionCoreConfig {
@@ -201,6 +211,7 @@ async fn data_core(
         node: Arc::new(Node { id: setup.config.node_id, cluster_id: setup.cluster_id.clone() }),
         mesh,
         partitions,
+        logs: all_logs,
         sessions: SessionCache::new(limits, Prng::new(reactor::random_u64())),
         config: setup.config.clone(),
     })))
@@ -288,6 +299,8 @@ async fn lead(
         reactor::Either::Right(_) => return Err(StartError::Elsewhere),
     };
     let beating = membership.clone();
+    let dirs: Vec<PathBuf> = setup.dirs.iter().map(|dir| dir.path.clone()).collect();
+    let checkpointing = spawn(Class::Background, checkpoints::keep(core.clone(), dirs.clone()));
     let heart = spawn(Class::Normal, async move { beating.keep_alive().await });
     if let Some(addr) = setup.metrics_addr {
         metrics_endpoint::serve(core.clone(), addr)
@@ -305,12 +318,26 @@ async fn lead(
     boot.each(others, |message| matches!(message, Boot::Drained)).await?;
     heart.abort();
     membership.leave().await;
+    checkpointing.abort();
     boot.announce(|| Boot::Close).await;
-    let closed = core.partitions.close().await;
-    boot.each(others, |message| matches!(message, Boot::Closed)).await?;
-    closed.map_err(|error| StartError::Close(error.to_string()))?;
+    let mut checkpoints = close(core).await.map_err(StartError::Close)?;
+    for message in boot.each(others, |message| matches!(message, Boot::Closed(_))).await? {
+        let Boot::Closed(entries) = message else { unreachable!("only this kind was waited for") };
+        checkpoints::add(&mut checkpoints, entries.map_err(StartError::Close)?);
+    }
+    checkpoints::write(&dirs, checkpoints).await?;
+    for dir in &dirs {
+        let written = log::write_clean_shutdown(dir, membership.epoch()).await;
+        written.map_err(|error| StartError::Close(error.to_string()))?;
+    }
     boot.announce(|| Boot::Exit).await;
     Ok(())
+}
+
+/// Closes the partitions of a core; gives what it has to say for the checkpoint files.
+async fn close(core: &DataCore) -> Result<ByDir, String> {
+    core.partitions.close().await.map_err(|error| error.to_string())?;
+    Ok(core.checkpoints())
 }
 
 /// Every other data core.
@@ -326,10 +353,10 @@ async fn follow(
     net.drain(DRAIN_MS).await;
     boot.tell_first(Boot::Drained).await;
     boot.one(|message| matches!(message, Boot::Close)).await?;
-    let closed = core.partitions.close().await;
-    boot.tell_first(Boot::Closed).await;
+    let closed = close(core).await;
+    boot.tell_first(Boot::Closed(closed)).await;
     boot.one(|message| matches!(message, Boot::Exit)).await?;
-    closed.map_err(|error| StartError::Close(error.to_string()))
+    Ok(())
 }
 
 /// The epoch of the last run, if nothing that it acknowledged can be missing (KIP-966): it ended cleanly, or its promise

@@ -1,6 +1,7 @@
 //! What cores tell each other while the broker starts and stops.
 
 use crate::assembly::Endpoint;
+use crate::checkpoints::ByDir;
 use base::CoreId;
 use log::DirStart;
 use reactor::mailbox::Port;
@@ -67,8 +68,8 @@ pub enum Boot {
     Drained,
     /// All are: close the partitions.
     Close,
-    /// A core's partitions are closed.
-    Closed,
+    /// A core's partitions are closed; what it has to say for the checkpoint files.
+    Closed(Result<ByDir, String>),
     /// All is done.
     Exit,
     /// A core failed: end.
@@ -142,11 +143,12 @@ impl BootPort {
     ///
     /// # Errors
     /// [`StartError::Elsewhere`].
-    pub async fn each(&self, count: usize, is_it: impl Fn(&Boot) -> bool) -> Result<(), StartError> {
+    pub async fn each(&self, count: usize, is_it: impl Fn(&Boot) -> bool) -> Result<Vec<Boot>, StartError> {
+        let mut all = Vec::with_capacity(count);
         for _ in 0..count {
-            self.one(&is_it).await?;
+            all.push(self.one(&is_it).await?);
         }
-        Ok(())
+        Ok(all)
     }
 
     /// Waits for what core 0 found in the log directories.

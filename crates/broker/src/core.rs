@@ -1,5 +1,6 @@
 //! One data core: what its connections and its partitions share.
 
+use crate::checkpoints::ByDir;
 use crate::core_metrics::{CoreMetrics, Levels};
 use crate::fetch_session::SessionCache;
 use crate::mesh::{Mesh, Remote};
@@ -8,6 +9,7 @@ use crate::producer_ids::ProducerIds;
 use crate::serve::{self, Served};
 use base::{BrokerId, CoreId};
 use config::{BrokerConfig, LayeredConfig};
+use log::LogCore;
 use metadata::{ConfigResource, ConfigResourceType, MetadataDelta, MetadataImage};
 use net::LogGate;
 use partition::PartitionCore;
@@ -67,6 +69,8 @@ pub struct DataCore {
     pub mesh: Rc<Mesh>,
     /// The partitions that live here.
     pub partitions: PartitionCore,
+    /// Their log directories.
+    logs: Vec<LogCore>,
     /// The fetch sessions whose ids belong here.
     pub sessions: RefCell<SessionCache>,
     /// Log lines at a bounded rate.
@@ -102,6 +106,8 @@ pub struct DataCoreParts {
     pub mesh: Rc<Mesh>,
     /// Its partitions.
     pub partitions: PartitionCore,
+    /// Their log directories.
+    pub logs: Vec<LogCore>,
     /// Its sessions.
     pub sessions: SessionCache,
     /// The static configuration.
@@ -117,6 +123,7 @@ impl DataCore {
             node: parts.node,
             mesh: parts.mesh,
             partitions: parts.partitions,
+            logs: parts.logs,
             sessions: RefCell::new(parts.sessions),
             metrics: CoreMetrics::new(&parts.id.to_string(), parts.config.own.durability.name()),
             net_levels: RefCell::new(None),
@@ -179,6 +186,11 @@ impl DataCore {
     /// Lets this core's requests, and those of others, reach the controller here.
     pub fn set_controller(&self, controller: ControllerHandle) {
         *self.controller.borrow_mut() = Some(controller);
+    }
+
+    /// This core's lines for the checkpoint files of each log directory.
+    pub fn checkpoints(&self) -> ByDir {
+        self.logs.iter().map(LogCore::checkpoint).collect()
     }
 
     /// Everything this core counts, as of now.

@@ -9,6 +9,7 @@ pub mod assembly;
 mod auto_create;
 mod boot;
 mod call;
+mod checkpoints;
 mod controller_host;
 mod core;
 mod core_metrics;

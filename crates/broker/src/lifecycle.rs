@@ -79,6 +79,11 @@ impl Membership {
         }
     }
 
+    /// The broker epoch.
+    pub fn epoch(&self) -> i64 {
+        self.epoch.get()
+    }
+
     /// Reports to the controller until it lets this broker serve.
     pub async fn unfence(&self) {
         loop {

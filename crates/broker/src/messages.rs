@@ -1,5 +1,6 @@
 //! What cores ask of each other. Everything here is owned and `Send`; record bytes travel as reference-counted slices.
 
+use crate::checkpoints::ByDir;
 use crate::fetch_session::{PartitionAnswer, PartitionAsk, PartitionFetch, Session, Taken};
 use base::{LeaderEpoch, Offset, PartitionKey, ProducerId};
 use bytes::Bytes;
@@ -42,6 +43,8 @@ pub enum CoreRequest {
     EndSession(i32),
     /// Something for the controller, on its core.
     Controller(Box<ControllerCall>),
+    /// Lines for the checkpoint files.
+    Checkpoints,
     /// What that core counted.
     Metrics,
     /// Open, create and remove partitions as new metadata says, before any core shows it to clients.
@@ -70,6 +73,8 @@ pub enum CoreReply {
     Session(Taken),
     /// To `Controller`.
     Controller(Result<Bytes, ErrorCode>),
+    /// To `Checkpoints`.
+    Checkpoints(ByDir),
     /// To `Metrics`.
     Metrics(Box<metrics::Snapshot>),
     /// To whatever only needs to be known as done.

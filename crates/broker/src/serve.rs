@@ -56,6 +56,7 @@ pub fn begin(core: &Rc<DataCore>, from: CoreId, request: CoreRequest) -> Served 
             }
             None => Served::Done(CoreReply::Controller(Err(ErrorCode::NOT_CONTROLLER))),
         },
+        CoreRequest::Checkpoints => Served::Done(CoreReply::Checkpoints(core.checkpoints())),
         CoreRequest::Metrics => Served::Done(CoreReply::Metrics(Box::new(core.metrics_snapshot()))),
         CoreRequest::Apply(delta) => {
             let core = core.clone();
