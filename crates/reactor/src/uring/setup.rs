@@ -19,6 +19,12 @@ const RING_ENTRIES_MIN: u32 = 16;
 /// Completion entries per submission entry: completions of sockets pile up while submissions are handed over at once.
 const COMPLETIONS_PER_SUBMISSION: u32 = 4;
 
+/// Pause between two tries to make a ring, and how many of them are made before a smaller one, or none, is settled for: 10 ms
+/// and a second.
+const RETRY_AFTER: std::time::Duration = std::time::Duration::from_millis(5);
+const PATIENCE_AT_FULL_SIZE: u32 = 2;
+const PATIENCE_AT_SMALLEST_SIZE: u32 = 200;
+
 /// Helper threads of the kernel per ring for work that may block without end (splicing to sockets); each is held up for a few
 /// milliseconds at most.
 const BLOCKING_WORKERS_MAX: u32 = 32;
@@ -122,10 +128,11 @@ fn register_memory(ring: &IoUring, wanted: usize) -> FixedRange {
 }
 
 /// A ring with deferred task work where the kernel knows it (6.1), without otherwise, as large as the limit on locked memory
-/// allows.
+/// allows. The kernel gives the memory of closed rings back a little later, so that a refusal is worth a second try.
 fn build_ring(entries: u32) -> io::Result<IoUring> {
     let mut size = entries.next_power_of_two().max(RING_ENTRIES_MIN);
     let mut deferred = true;
+    let mut patience = PATIENCE_AT_FULL_SIZE;
     loop {
         let mut builder = IoUring::builder();
         builder.setup_clamp().setup_submit_all().setup_cqsize(size * COMPLETIONS_PER_SUBMISSION).dontfork();
@@ -145,7 +152,16 @@ fn build_ring(entries: u32) -> io::Result<IoUring> {
                 return Ok(ring);
             }
             Err(e) if e.raw_os_error() == Some(libc::EINVAL) && deferred => deferred = false,
-            Err(e) if e.raw_os_error() == Some(libc::ENOMEM) && size > RING_ENTRIES_MIN => size /= 2,
+            Err(e) if e.raw_os_error() == Some(libc::ENOMEM) && patience > 0 => {
+                patience -= 1;
+                std::thread::sleep(RETRY_AFTER);
+            }
+            Err(e) if e.raw_os_error() == Some(libc::ENOMEM) && size > RING_ENTRIES_MIN => {
+                size /= 2;
+                if size == RING_ENTRIES_MIN {
+                    patience = PATIENCE_AT_SMALLEST_SIZE;
+                }
+            }
             Err(e) => return Err(io::Error::new(e.kind(), format!("io_uring_setup with {size} entries: {e}"))),
         }
     }
