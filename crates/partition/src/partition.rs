@@ -108,6 +108,11 @@ impl Partition {
         self.check_online()
     }
 
+    /// The log is closed for good; a full disk is not that, since it takes appends again once there is space.
+    pub(crate) fn log_failed(&self) -> bool {
+        self.0.log.fenced().is_some_and(|error| !error.is_retriable())
+    }
+
     /// Hooks the partition up with its log; the last step of opening.
     pub(crate) fn attach(&self) {
         let weak = Rc::downgrade(&self.0);
@@ -126,7 +131,7 @@ impl Partition {
 
     /// The log wrote something, or failed.
     fn on_progress(&self, progress: Progress) {
-        if self.check_online().is_ok() && self.0.log.fenced().is_some() {
+        if self.check_online().is_ok() && self.log_failed() {
             self.leave(State::Fenced);
             return;
         }

@@ -159,7 +159,7 @@ impl Partition {
 
     /// Translates an error of the log, and stops serving if the log did.
     pub(crate) fn failed(&self, error: LogError) -> PartitionError {
-        if self.check_online().is_ok() && self.0.log.fenced().is_some() {
+        if self.check_online().is_ok() && self.log_failed() {
             self.leave(State::Fenced);
         }
         error.into()

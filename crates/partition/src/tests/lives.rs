@@ -1,5 +1,5 @@
-//! One partition through many lives of its broker: idempotent producers that retry what was not acknowledged, a consumer
-//! that remembers all it has seen, and crashes at any moment.
+//! One partition through many lives of its broker: idempotent producers that retry what was not acknowledged, a
+//! consumer that remembers all it has seen, and crashes at any moment.
 
 use super::*;
 use base::Prng;

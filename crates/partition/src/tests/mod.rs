@@ -5,6 +5,7 @@ mod changes;
 mod lives;
 mod reads;
 mod restarts;
+mod simulated;
 
 use std::cell::RefCell;
 use std::future::Future;
@@ -46,20 +47,25 @@ fn broker_config(more: &str) -> BrokerConfig {
 }
 
 impl Rig {
+    /// With one log directory.
     pub async fn start(dir: &Path, more: &str) -> Rig {
-        let found = log::open_dir(dir).await.expect("a usable directory");
+        Rig::start_on(&[dir], more).await
+    }
+
+    /// With several log directories; the id of each is its place in the list.
+    pub async fn start_on(paths: &[&Path], more: &str) -> Rig {
         let core = CoreId(0);
-        let mut config = LogCoreConfig::new(dir.to_owned(), core, Durability::Durable, found);
-        config.tail_bytes_max = 16 << 20;
-        config.unwritten_bytes_max = 8 << 20;
-        let logs = LogCore::open(config).await.expect("a journal");
-        let core = PartitionCore::new(PartitionCoreConfig {
-            broker_id: BROKER,
-            core,
-            cores: 1,
-            broker: Arc::new(broker_config(more)),
-            dirs: vec![LogDir { id: Uuid::from_u128(77), logs }],
-        });
+        let mut dirs = Vec::new();
+        for (i, path) in paths.iter().enumerate() {
+            let found = log::open_dir(path).await.expect("a usable directory");
+            let mut config = LogCoreConfig::new(path.to_path_buf(), core, Durability::Durable, found);
+            config.tail_bytes_max = 16 << 20;
+            config.unwritten_bytes_max = 8 << 20;
+            let logs = LogCore::open(config).await.expect("a journal");
+            dirs.push(LogDir { id: Uuid::from_u128(i as u128), logs });
+        }
+        let broker = Arc::new(broker_config(more));
+        let core = PartitionCore::new(PartitionCoreConfig { broker_id: BROKER, core, cores: 1, broker, dirs });
         core.start_tasks();
         Rig { core, image: RefCell::new(Arc::new(MetadataImage::default())) }
     }
