@@ -54,16 +54,8 @@ pub struct OwnConfig {
     pub journal_file_bytes: u64,
     /// `odradek.journal.files`: per core and log directory.
     pub journal_files: u32,
-    /// `odradek.direct.append.bytes`: appends from this size on skip the journal.
-    pub direct_append_bytes: u32,
-    /// `odradek.direct.io`.
-    pub direct_io: bool,
-    /// `odradek.segment.preallocate.bytes`; 0 means none.
-    pub segment_preallocate_bytes: u64,
     /// `odradek.ring.entries`.
     pub ring_entries: u32,
-    /// `odradek.mailbox.messages`.
-    pub mailbox_messages: u32,
     /// `odradek.log.level`.
     pub log_level: String,
     /// `odradek.metrics.listener`.
@@ -88,11 +80,7 @@ impl OwnConfig {
             tail_cache_bytes: values.limit("odradek.tail.cache.bytes").unwrap_or(0),
             journal_file_bytes: u64::from(values.count("odradek.journal.file.bytes")),
             journal_files: values.count("odradek.journal.files"),
-            direct_append_bytes: values.count("odradek.direct.append.bytes"),
-            direct_io: values.boolean("odradek.direct.io"),
-            segment_preallocate_bytes: u64::from(values.count("odradek.segment.preallocate.bytes")),
             ring_entries: values.count("odradek.ring.entries"),
-            mailbox_messages: values.count("odradek.mailbox.messages"),
             log_level: values.text("odradek.log.level").to_owned(),
             metrics_listener: values.text_or_none("odradek.metrics.listener").map(str::to_owned),
         }

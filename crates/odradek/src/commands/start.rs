@@ -167,7 +167,7 @@ fn tell_machine(config: &BrokerConfig) {
         cores: cores + u16::from(dedicated),
         cpus,
         ring_entries: config.own.ring_entries,
-        memory_bytes: config.own.request_memory_bytes + config.own.tail_cache_bytes,
+        registered_bytes: registered_bytes(cores + u16::from(dedicated)),
         backlog: config.net.backlog,
         log_dirs: config.log_dirs.clone(),
     };
@@ -179,6 +179,12 @@ fn tell_machine(config: &BrokerConfig) {
         }
     }
     tracing::debug!("interrupts go to the CPUs {} by default", machine.interrupts());
+}
+
+/// Bytes of buffers that so many cores register with their rings.
+fn registered_bytes(cores: u16) -> u64 {
+    let cores = usize::from(cores);
+    (reactor::RuntimeConfig::with_cores(cores).registered_bytes * cores) as u64
 }
 
 /// CPUs this process may run on.

@@ -40,8 +40,6 @@ pub(crate) struct Machine {
     pub(crate) somaxconn: String,
     /// `/proc/sys/net/core/wmem_max`
     pub(crate) wmem_max: String,
-    /// `/sys/kernel/mm/transparent_hugepage/enabled`
-    pub(crate) hugepages: String,
     /// `/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor`
     pub(crate) governor: String,
     /// `/proc/irq/default_smp_affinity`
@@ -57,8 +55,8 @@ pub(crate) struct Demand {
     pub(crate) cpus: usize,
     /// `odradek.ring.entries`.
     pub(crate) ring_entries: u32,
-    /// Bytes of buffers that are registered with the rings or kept in memory: request memory and tail caches.
-    pub(crate) memory_bytes: u64,
+    /// Bytes of buffers that the cores want to register with their rings.
+    pub(crate) registered_bytes: u64,
     /// `socket.listen.backlog.size`.
     pub(crate) backlog: u32,
     /// Log directories.
@@ -79,7 +77,6 @@ impl Machine {
             max_map_count: text("/proc/sys/vm/max_map_count"),
             somaxconn: text("/proc/sys/net/core/somaxconn"),
             wmem_max: text("/proc/sys/net/core/wmem_max"),
-            hugepages: text("/sys/kernel/mm/transparent_hugepage/enabled"),
             governor: text("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
             irq_affinity: text("/proc/irq/default_smp_affinity"),
         }
@@ -96,7 +93,6 @@ impl Machine {
         findings.extend(self.swap());
         findings.extend(self.backlog(demand));
         findings.extend(self.socket_buffers());
-        findings.extend(self.huge_pages());
         findings.extend(self.governor());
         findings.extend(demand.log_dirs.iter().filter_map(|dir| mounts::check(&Mount::of(&self.mounts, dir)?, dir)));
         findings
@@ -147,7 +143,7 @@ impl Machine {
         let limit = self.limit("Max locked memory")?;
         // A ring takes 64 bytes a submission entry and 32 a completion, of which there are twice as many.
         let rings = u64::from(demand.cores) * u64::from(demand.ring_entries) * (64 + 32 * 2);
-        let wanted = rings + demand.memory_bytes;
+        let wanted = rings + demand.registered_bytes;
         if limit >= wanted {
             return None;
         }
@@ -197,13 +193,6 @@ impl Machine {
         let most: u64 = self.wmem_max.parse().ok()?;
         let advice = format!("net.core.wmem_max is {most}, {WMEM_MAX_MIN} is advised; see tuning/sysctl.conf");
         if most >= WMEM_MAX_MIN { None } else { minor("socket buffers", advice) }
-    }
-
-    fn huge_pages(&self) -> Option<Finding> {
-        if !self.hugepages.contains("[never]") {
-            return None;
-        }
-        minor("huge pages", "transparent_hugepage is never, madvise is advised; see tuning/README.md")
     }
 
     fn governor(&self) -> Option<Finding> {
