@@ -1,5 +1,6 @@
 //! Mutated and cut-off batches through every reader: nothing panics, nothing loops, nothing grows past its bound.
 
+use allocation_counter::measure;
 use base::Prng;
 use bytes::Bytes;
 use records::{
@@ -91,7 +92,10 @@ fn mutated_batches_do_no_harm() {
         let bytes = Bytes::from(bytes);
         read_everything(&bytes, &mut scratch);
         let config = &configs[prng.below(configs.len() as u64) as usize];
-        if let Ok(valid) = validator.validate(&bytes, NOW, config) {
+        let mut outcome = None;
+        let taken = measure(|| outcome = Some(validator.validate(&bytes, NOW, config)));
+        assert!(taken.bytes_max <= HELD_BYTES_MAX as u64, "seed {seed}: {}", taken.bytes_max);
+        if let Some(Ok(valid)) = outcome {
             let stored = Batch::parse(&valid.bytes).expect("what is accepted is a batch");
             assert_eq!(stored.header, valid.header, "seed {seed}");
             stored.verify_crc().unwrap_or_else(|e| panic!("seed {seed}: {e}"));
@@ -115,6 +119,29 @@ fn noise_is_no_batch() {
             bytes[field::BATCH_LENGTH..field::LEADER_EPOCH].copy_from_slice(&length.to_be_bytes());
         }
         read_everything(&Bytes::from(bytes), &mut scratch);
+    }
+}
+
+/// What is produced all day is looked at without allocating: the count does not depend on the number of records.
+#[test]
+fn good_batches_cost_no_allocation_per_record() {
+    let mut validator = Validator::new();
+    let config = ValidationConfig::default();
+    for codec in Codec::ALL {
+        let mut allocations = Vec::new();
+        // The first one warms the validator's tables up.
+        for records in [500, 1, 500] {
+            let mut b = BatchBuilder::new(0).compression(codec, None);
+            for i in 0..records {
+                let headers: &[(&str, Option<&[u8]>)] = &[("x", Some(b"1"))];
+                b.append(&RecordData { timestamp: NOW + i, key: Some(b"k"), value: Some(&[1; 90]), headers });
+            }
+            let bytes = b.build().expect("a batch");
+            let taken = measure(|| assert!(validator.validate(&bytes, NOW, &config).is_ok()));
+            allocations.push(taken.count_total);
+        }
+        assert_eq!(allocations[1], allocations[2], "{codec}: {allocations:?}");
+        assert!(allocations[2] <= 3, "{codec}: {allocations:?}");
     }
 }
 

@@ -72,11 +72,15 @@ impl Stream<'_> {
             if n > 0 || self.ended {
                 return Ok(n);
             }
-            self.next_block()?;
+            let n = self.next_block(out)?;
+            if n > 0 {
+                return Ok(n);
+            }
         }
     }
 
-    fn next_block(&mut self) -> Result<(), BatchError> {
+    /// Decompresses the next block: into `out` if it fits there for sure, and returns its length; else into the buffer.
+    fn next_block(&mut self, out: &mut [u8]) -> Result<usize, BatchError> {
         let short = || corrupt(Codec::Lz4, "the frame ends too early");
         let (&length, rest) = self.input.split_first_chunk::<4>().ok_or_else(short)?;
         let length = u32::from_le_bytes(length);
@@ -84,21 +88,12 @@ impl Stream<'_> {
         if len == 0 {
             // The end mark. A checksum of the content may follow; Java's reader does not look at it either.
             self.ended = true;
-            return Ok(());
+            return Ok(0);
         }
         if len > self.block_bytes_max {
             return Err(corrupt(Codec::Lz4, format_args!("a block of {len} bytes exceeds {}", self.block_bytes_max)));
         }
         let (data, rest) = rest.split_at_checked(len).ok_or_else(short)?;
-        self.block.taken = 0;
-        if length & STORED != 0 {
-            self.block.bytes.clear();
-            self.block.bytes.extend_from_slice(data);
-        } else {
-            self.block.bytes.resize(self.block_bytes_max.min(len * RATIO_MAX), 0);
-            let n = block::decompress_into(data, &mut self.block.bytes).map_err(|e| corrupt(Codec::Lz4, e))?;
-            self.block.bytes.truncate(n);
-        }
         self.input = rest;
         if self.checksums {
             let (&stored, rest) = self.input.split_first_chunk::<4>().ok_or_else(short)?;
@@ -107,7 +102,20 @@ impl Stream<'_> {
             }
             self.input = rest;
         }
-        Ok(())
+        let room = if length & STORED != 0 { len } else { self.block_bytes_max.min(len * RATIO_MAX) };
+        let direct = out.len() >= room;
+        let target = if direct { &mut out[..room] } else { self.block.room(room) };
+        let n = if length & STORED != 0 {
+            target.copy_from_slice(data);
+            len
+        } else {
+            block::decompress_into(data, target).map_err(|e| corrupt(Codec::Lz4, e))?
+        };
+        if direct {
+            return Ok(n);
+        }
+        self.block.filled(n);
+        Ok(0)
     }
 }
 

@@ -169,7 +169,9 @@ fn failed(codec: Codec, reason: impl std::fmt::Display) -> BuildError {
 /// A block that was decompressed whole and is handed out in pieces.
 #[derive(Default)]
 struct Block {
+    /// Only the first `len` bytes mean anything.
     bytes: Vec<u8>,
+    len: usize,
     taken: usize,
 }
 
@@ -178,15 +180,28 @@ const BLOCK_BYTES_KEPT: usize = 256 << 10;
 
 impl Block {
     fn clear(&mut self) {
-        self.taken = 0;
-        self.bytes.clear();
+        self.filled(0);
         if self.bytes.capacity() > BLOCK_BYTES_KEPT {
             self.bytes = Vec::new();
         }
     }
 
+    /// Room for a block of up to `n` bytes, to be followed by [`Block::filled`].
+    fn room(&mut self, n: usize) -> &mut [u8] {
+        self.filled(0);
+        if self.bytes.len() < n {
+            self.bytes.resize(n, 0);
+        }
+        &mut self.bytes[..n]
+    }
+
+    fn filled(&mut self, len: usize) {
+        self.len = len;
+        self.taken = 0;
+    }
+
     fn take(&mut self, out: &mut [u8]) -> usize {
-        let n = out.len().min(self.bytes.len() - self.taken);
+        let n = out.len().min(self.len - self.taken);
         out[..n].copy_from_slice(&self.bytes[self.taken..self.taken + n]);
         self.taken += n;
         n

@@ -26,7 +26,7 @@ impl Context {
             return Err(corrupt(Codec::Snappy, "the input is empty"));
         }
         if input.len() < HEADER_BYTES || !input.starts_with(&MAGIC) {
-            decompress_block(input, &mut self.block)?;
+            decompress_block(input, &mut [], &mut self.block)?;
             return Ok(Stream { block: &mut self.block, input: &[] });
         }
         check_version(input)?;
@@ -42,16 +42,20 @@ fn check_version(header: &[u8]) -> Result<(), BatchError> {
     Ok(())
 }
 
-fn decompress_block(input: &[u8], block: &mut Block) -> Result<(), BatchError> {
+/// Decompresses one block: into `out` if it fits there, and returns its length; else into `block`.
+fn decompress_block(input: &[u8], out: &mut [u8], block: &mut Block) -> Result<usize, BatchError> {
     let len = snap::raw::decompress_len(input).map_err(|e| corrupt(Codec::Snappy, e))?;
     if len > input.len().saturating_mul(RATIO_MAX) {
         return Err(corrupt(Codec::Snappy, format_args!("{} bytes cannot hold a block of {len}", input.len())));
     }
-    block.taken = 0;
-    block.bytes.resize(len, 0);
-    let n = snap::raw::Decoder::new().decompress(input, &mut block.bytes).map_err(|e| corrupt(Codec::Snappy, e))?;
-    block.bytes.truncate(n);
-    Ok(())
+    let direct = out.len() >= len;
+    let target = if direct { &mut out[..len] } else { block.room(len) };
+    let n = snap::raw::Decoder::new().decompress(input, target).map_err(|e| corrupt(Codec::Snappy, e))?;
+    if direct {
+        return Ok(n);
+    }
+    block.filled(n);
+    Ok(0)
 }
 
 /// Decompresses block by block.
@@ -60,18 +64,23 @@ pub struct Stream<'a> {
     input: &'a [u8],
 }
 
-impl Stream<'_> {
+impl<'a> Stream<'a> {
     pub(super) fn read(&mut self, out: &mut [u8]) -> Result<usize, BatchError> {
         loop {
             let n = self.block.take(out);
-            if n > 0 || !self.next_block()? {
+            if n > 0 {
+                return Ok(n);
+            }
+            let Some(chunk) = self.next_block()? else { return Ok(0) };
+            let n = decompress_block(chunk, out, self.block)?;
+            if n > 0 {
                 return Ok(n);
             }
         }
     }
 
-    /// Decompresses the next block; false at the end, which is also where less than a length is left.
-    fn next_block(&mut self) -> Result<bool, BatchError> {
+    /// The next block; none at the end, which is also where less than a length is left.
+    fn next_block(&mut self) -> Result<Option<&'a [u8]>, BatchError> {
         while let Some((&length, rest)) = self.input.split_first_chunk::<4>() {
             if length == MAGIC[..4] {
                 // Another stream may follow, header and all.
@@ -79,7 +88,7 @@ impl Stream<'_> {
                     return Err(corrupt(Codec::Snappy, "the header is cut off"));
                 }
                 if !self.input.starts_with(&MAGIC) {
-                    return Ok(false);
+                    return Ok(None);
                 }
                 check_version(self.input)?;
                 self.input = &self.input[HEADER_BYTES..];
@@ -91,11 +100,10 @@ impl Stream<'_> {
             let Some((chunk, rest)) = rest.split_at_checked(len) else {
                 return Err(corrupt(Codec::Snappy, "a block is cut off"));
             };
-            decompress_block(chunk, self.block)?;
             self.input = rest;
-            return Ok(true);
+            return Ok(Some(chunk));
         }
-        Ok(false)
+        Ok(None)
     }
 }
 
