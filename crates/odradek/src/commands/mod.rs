@@ -1,6 +1,7 @@
 //! The subcommands, one file each.
 
 mod config_docs;
+mod dump_log;
 mod format;
 mod info;
 mod random_uuid;
@@ -32,6 +33,7 @@ pub(crate) enum Command {
     Start(start::Args),
     Format(format::Args),
     Info(info::Args),
+    DumpLog(dump_log::Args),
     RandomUuid(random_uuid::Args),
     ConfigDocs(config_docs::Args),
 }
@@ -41,6 +43,7 @@ pub(crate) fn run(command: Command) -> Outcome {
         Command::Start(args) => start::run(args),
         Command::Format(args) => format::run(args),
         Command::Info(args) => info::run(args),
+        Command::DumpLog(args) => dump_log::run(args),
         Command::RandomUuid(args) => random_uuid::run(args),
         Command::ConfigDocs(args) => config_docs::run(args),
     }
