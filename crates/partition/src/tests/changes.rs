@@ -127,3 +127,31 @@ fn directories_of_topics_deleted_meanwhile_are_set_aside() {
         assert!(fetch(&gone, 0).await.is_empty());
     });
 }
+
+#[test]
+fn retention_follows_its_options() {
+    on_files(|dir| async move {
+        let rig = Rig::start(&dir, "log.retention.check.interval.ms=20").await;
+        let partition = rig.create("t", 0, &[("segment.bytes", "1048576"), ("retention.ms", "-1")]).await;
+        let value = "v".repeat(400_000);
+        for _ in 0..8 {
+            produced(&partition, plain(&[&value])).await;
+        }
+        reactor::sleep(std::time::Duration::from_millis(100)).await;
+        assert_eq!(partition.bounds(Isolation::LogEnd).log_start, 0, "nothing asks for retention yet");
+        let size = partition.log_dir_info().size_bytes;
+        assert!(size > 3_200_000, "{size}");
+        rig.change(|delta| {
+            delta.set_config(ConfigResource::topic("t"), "retention.bytes", Some("1000000"));
+        })
+        .await;
+        while partition.bounds(Isolation::LogEnd).log_start < 4 {
+            reactor::sleep(std::time::Duration::from_millis(5)).await;
+        }
+        let log_start = partition.bounds(Isolation::LogEnd).log_start;
+        assert!(partition.log_dir_info().size_bytes < size);
+        assert_eq!(code(partition.read(&read_all(0))), ErrorCode::OFFSET_OUT_OF_RANGE);
+        assert_eq!(fetch(&partition, log_start).await.len() as Offset, 8 - log_start);
+        assert_eq!(partition.offset_for_epoch(None, 0).map(|a| a.end_offset), Ok(8));
+    });
+}

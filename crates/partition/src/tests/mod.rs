@@ -6,6 +6,7 @@ mod lives;
 mod reads;
 mod restarts;
 mod simulated;
+mod transactions;
 
 use std::cell::RefCell;
 use std::future::Future;
