@@ -112,7 +112,8 @@ pub fn time_index(
     findings: &mut Findings,
 ) {
     let IndexFile { file, bytes, base } = *index;
-    let entries = || bytes.chunks_exact(TIME_ENTRY_BYTES).map(|e| (i64_at(e, 0), base + i64::from(i32_at(e, 8))));
+    let entries =
+        || bytes.chunks_exact(TIME_ENTRY_BYTES).map(|e| (i64_at(e, 0), base.wrapping_add(i64::from(i32_at(e, 8)))));
     if check == IndexCheck::SanityOnly {
         let first = entries().next().map_or(i64::MIN, |e| e.0);
         let (time, last) = entries().next_back().unwrap_or((first, base));
