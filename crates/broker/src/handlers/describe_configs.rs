@@ -106,7 +106,8 @@ fn result<'r>(resource: &DescribeConfigsResource<'r>, described: Described) -> D
         Ok(entries) => result.configs = entries.into_iter().map(entry).collect(),
         Err((error, message)) => {
             result.error_code = error.0;
-            result.error_message = message.or_else(|| error.name().map(str::to_owned)).map(Cow::Owned);
+            // Where Kafka says nothing, the message is empty rather than null.
+            result.error_message = Some(Cow::Owned(message.unwrap_or_default()));
         }
     }
     result
