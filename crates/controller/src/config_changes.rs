@@ -107,7 +107,8 @@ impl Controller {
                 let after = layered.broker_options_after(per_broker, &changes)?;
                 layered.check_broker_change(per_broker, &after)?;
             }
-            _ => {}
+            ResourceKind::ClientMetrics | ResourceKind::Group => refuse_list_changes(&changes)?,
+            ResourceKind::Topic => {}
         }
         self.change_configs(&target, &changes, false)
     }
@@ -271,6 +272,20 @@ impl Controller {
         };
         records.iter().filter_map(clear).collect()
     }
+}
+
+/// Kafka knows the types of topics' and brokers' options only when it adds to lists; of the others all count as no lists.
+fn refuse_list_changes(changes: &[Change<'_>]) -> Result<(), ApiError> {
+    for change in changes {
+        let verb = match change.op {
+            AlterOp::Append => "APPEND",
+            AlterOp::Subtract => "SUBTRACT",
+            AlterOp::Set | AlterOp::Delete => continue,
+        };
+        let text = format!("Can't {verb} to key {} because its type is not LIST.", change.name);
+        return Err(ApiError::new(ErrorCode::INVALID_CONFIG, text));
+    }
+    Ok(())
 }
 
 fn kind_of(kind: ConfigResourceType) -> ResourceKind {

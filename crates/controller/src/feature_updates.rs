@@ -149,6 +149,7 @@ impl Controller {
         match name {
             features::METADATA_VERSION => self.plan_metadata_version(level, kind),
             features::KRAFT_VERSION => plan_kraft_version(name, level, current, kind),
+            _ if features::support(name).is_none() => Err(invalid(name, level, &format!("Feature {name} not found."))),
             _ => {
                 check_dependencies(name, level, proposed_version)?;
                 Ok(Update { record: Some(level_record(name, level)), quorum: None })

@@ -98,7 +98,8 @@ impl<'p> Placer<'p> {
         }
         if wanted > self.total {
             return Err(format!(
-                "The target replication factor of {wanted} cannot be reached because only {} broker(s) are registered.",
+                "The target replication factor of {wanted} cannot be reached because only {} broker(s) are registered or \
+                 some brokers have all their log directories cordoned.",
                 self.total
             ));
         }
@@ -215,7 +216,8 @@ mod tests {
             (
                 one().to_vec(),
                 2,
-                "The target replication factor of 2 cannot be reached because only 1 broker(s) are registered.",
+                "The target replication factor of 2 cannot be reached because only 1 broker(s) are registered or some \
+                 brokers have all their log directories cordoned.",
             ),
             (vec![broker(1, None, true)], 1, "All brokers are currently fenced."),
             (vec![], 1, "All brokers are currently fenced."),

@@ -118,10 +118,11 @@ impl MetadataDelta {
 
     fn apply_feature(&mut self, name: &str, level: i16) -> Outcome {
         let known = features::support(name);
-        let supported = known.is_some_and(|feature| level <= feature.max && (level == 0 || level >= feature.min));
+        // Level 0 of a feature that this software has never heard of is what it has anyway.
+        let (min, max) = known.map_or((0, 0), |feature| (feature.min, feature.max));
+        let supported = level == 0 && name != features::METADATA_VERSION || (min..=max).contains(&level);
         if !supported {
-            let range = known.map_or((0, 0), |feature| (feature.min, feature.max));
-            return Err(format!("level {level} of {name} is not supported here, only {} to {}", range.0, range.1));
+            return Err(format!("level {level} of {name} is not supported here, only {min} to {max}"));
         }
         self.set_feature(name, level);
         Ok(())

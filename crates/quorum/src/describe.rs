@@ -41,6 +41,7 @@ fn response_of<'r>(
         let unknown = |index| PartitionData {
             partition_index: index,
             error_code: ErrorCode::UNKNOWN_TOPIC_OR_PARTITION.code(),
+            error_message: Some(Cow::Borrowed("This server does not host this topic-partition.")),
             ..PartitionData::default()
         };
         let topics = request.topics.iter().map(|topic| TopicData {
