@@ -269,7 +269,7 @@ impl LogCore {
         let logs: Vec<_> = self.inner.logs.borrow().values().cloned().collect();
         let mut first_error = None;
         for log in logs {
-            if let Err(error) = log.close().await {
+            if let Err(error) = log.exclusively(LogInner::close).await {
                 tracing::error!(log = %log.name, %error, "closing the log failed");
                 first_error.get_or_insert(error);
             }

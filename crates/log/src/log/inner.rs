@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::rc::Rc;
 
 use base::Offset;
-use reactor::sync::Notify;
+use reactor::sync::{Notify, Semaphore};
 
 use crate::core::CoreInner;
 use crate::format::journal::Link;
@@ -69,6 +69,8 @@ pub(crate) struct LogInner {
     /// Woken when the writer stops.
     pub writer_stopped: Notify,
     pub writing_epochs: Cell<bool>,
+    /// Held by whoever changes the set of files: truncation, retention, deletion, closing.
+    pub exclusive: Semaphore,
     pub on_progress: RefCell<Option<ProgressCallback>>,
     pub producers: RefCell<Option<ProducerSource>>,
 }

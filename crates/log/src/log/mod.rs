@@ -179,7 +179,7 @@ impl Log {
     /// # Errors
     /// [`LogError::Io`].
     pub async fn apply_retention(&self, limit: Offset) -> Result<usize, LogError> {
-        self.inner.apply_retention(limit).await
+        self.inner.exclusively(move |log| log.apply_retention(limit)).await
     }
 
     /// Moves the log start offset up to `offset` (DeleteRecords, or a leader's start offset on a follower).
@@ -195,7 +195,7 @@ impl Log {
     /// # Errors
     /// [`LogError::Io`]; the log is then fenced.
     pub async fn truncate_to(&self, offset: Offset) -> Result<(), LogError> {
-        self.inner.truncate_to(offset).await
+        self.inner.exclusively(move |log| log.truncate_to(offset)).await
     }
 
     /// Removes everything; the next append is at `offset`.
@@ -203,7 +203,7 @@ impl Log {
     /// # Errors
     /// [`LogError::Io`]; the log is then fenced.
     pub async fn truncate_fully_and_start_at(&self, offset: Offset) -> Result<(), LogError> {
-        self.inner.restart_at(offset).await
+        self.inner.exclusively(move |log| log.restart_at(offset)).await
     }
 
     /// Closes the log and removes it: the directory is renamed to `….-delete` at once and unlinked after
@@ -212,7 +212,7 @@ impl Log {
     /// # Errors
     /// [`LogError::Io`].
     pub async fn delete(&self) -> Result<(), LogError> {
-        self.inner.delete().await
+        self.inner.exclusively(LogInner::delete).await
     }
 
     /// Bytes of all segments.

@@ -12,7 +12,7 @@ use super::inner::{LogInner, Status};
 use crate::format::journal::{Link, RecordHeader, RecordKind};
 use crate::format::names;
 use crate::io::{Context, DIRECT, remove_if_there};
-use crate::recover::first_segment;
+use crate::recover::{first_segment, last_link};
 use crate::scan::{Check, Window, scan};
 use crate::segment::{Segment, Stage};
 use crate::tail::{Tail, block_floor};
@@ -22,8 +22,23 @@ use crate::{LogError, epochs};
 const EXTENSIONS: [&str; 5] = [names::LOG, names::INDEX, names::TIME_INDEX, names::TXN_INDEX, names::SNAPSHOT];
 
 impl LogInner {
+    /// Runs an operation that changes the set of files, alone and to its end, also when nobody waits for it any more.
+    pub async fn exclusively<T, F, O>(self: &Rc<Self>, operation: O) -> T
+    where
+        T: 'static,
+        F: Future<Output = T> + 'static,
+        O: FnOnce(Rc<Self>) -> F + 'static,
+    {
+        let log = Rc::clone(self);
+        spawn(Class::Normal, async move {
+            let _permit = log.exclusive.acquire().await;
+            operation(Rc::clone(&log)).await
+        })
+        .await
+    }
+
     /// See [`crate::Log::apply_retention`].
-    pub async fn apply_retention(self: &Rc<Self>, limit: Offset) -> Result<usize, LogError> {
+    pub async fn apply_retention(self: Rc<Self>, limit: Offset) -> Result<usize, LogError> {
         let now_ms = reactor::now().wall_ms;
         self.learn_all_times().await?;
         if self.active_expired(limit, now_ms)? {
@@ -141,7 +156,7 @@ impl LogInner {
     }
 
     /// See [`crate::Log::truncate_to`].
-    pub async fn truncate_to(self: &Rc<Self>, offset: Offset) -> Result<(), LogError> {
+    pub async fn truncate_to(self: Rc<Self>, offset: Offset) -> Result<(), LogError> {
         {
             let state = self.state.borrow();
             self.readable(&state)?;
@@ -161,7 +176,7 @@ impl LogInner {
     }
 
     /// See [`crate::Log::truncate_fully_and_start_at`].
-    pub async fn restart_at(self: &Rc<Self>, offset: Offset) -> Result<(), LogError> {
+    pub async fn restart_at(self: Rc<Self>, offset: Offset) -> Result<(), LogError> {
         self.readable(&self.state.borrow())?;
         self.hold().await;
         let result = self.cut_all(offset).await;
@@ -190,6 +205,15 @@ impl LogInner {
             self.remove_segment_files(*base).await?;
         }
         let mut segment = self.reopen_cut(base, offset).await?;
+        if segment.link == Link::Start && first > 0 {
+            let before = {
+                let state = self.state.borrow();
+                (state.segments[first - 1].base, state.segments[first - 1].size())
+            };
+            let dir = self.dir.borrow().clone();
+            segment.link = last_link(&dir, before.0, before.1).await?;
+            segment.committed_link = segment.link;
+        }
         let end = segment.end;
         segment
             .file
@@ -293,7 +317,7 @@ impl LogInner {
     }
 
     /// See [`crate::Log::delete`].
-    pub async fn delete(self: &Rc<Self>) -> Result<(), LogError> {
+    pub async fn delete(self: Rc<Self>) -> Result<(), LogError> {
         self.hold().await;
         let delay_ms = {
             let mut state = self.state.borrow_mut();

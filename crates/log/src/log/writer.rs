@@ -250,7 +250,7 @@ impl LogInner {
     }
 
     /// Writes everything, makes plain files of all segments, and closes the log.
-    pub async fn close(self: &Rc<Self>) -> Result<(), LogError> {
+    pub async fn close(self: Rc<Self>) -> Result<(), LogError> {
         let status = self.state.borrow().status.clone();
         match status {
             Status::Closed => return Ok(()),

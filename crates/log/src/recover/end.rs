@@ -7,6 +7,7 @@ use reactor::fs::{self, File, OpenOptions};
 use records::BatchHeader;
 
 use crate::format::index::SparseIndex;
+use crate::format::journal::Link;
 use crate::format::{checkpoint, names};
 use crate::io::{Context, read_if_there, read_text};
 use crate::scan::{Check, Window, scan};
@@ -84,6 +85,19 @@ pub(crate) async fn last_indexed(path: &Path, base: Offset, size: u64) -> Result
     let offsets = read_if_there(&path.join(names::segment_file(base, names::INDEX))).await?.unwrap_or_default();
     let index = SparseIndex::parse(&offsets, &[], size).unwrap_or_default();
     Ok(index.last_offset().map_or(0, |entry| entry.position as u64))
+}
+
+/// What a batch behind a complete segment continues.
+pub(crate) async fn last_link(dir: &Path, base: Offset, size: u64) -> Result<Link, LogError> {
+    let path = dir.join(names::segment_file(base, names::LOG));
+    let file = File::open(&path, OpenOptions::READ).await.context("open", &path)?;
+    let from = last_indexed(dir, base, size).await?;
+    let mut link = Link::Start;
+    scan(&mut Window::new(&file, &path, size), from, base, Check::Headers, |scanned| {
+        link = Link::After(scanned.header.crc);
+    })
+    .await?;
+    Ok(link)
 }
 
 /// Position of a batch of a complete segment that ends before `offset`, as near as the index tells.

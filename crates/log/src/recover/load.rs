@@ -7,7 +7,7 @@ use base::Offset;
 use reactor::ALIGNMENT;
 use reactor::fs::{self, File, OpenOptions};
 
-use super::{Loaded, first_segment, last_indexed};
+use super::{Loaded, first_segment, last_link};
 use crate::core::CoreInner;
 use crate::format::index::SparseIndex;
 use crate::format::journal::Link;
@@ -266,7 +266,7 @@ impl Loader<'_> {
         file.register();
         let tail = Tail::new(found.position, residue);
         let link = match (segment.link, self.segments.back()) {
-            (Link::Start, Some(before)) => self.link_of(before.base, before.size()).await?,
+            (Link::Start, Some(before)) => last_link(self.dir, before.base, before.size()).await?,
             (link, _) => link,
         };
         let old = segment;
@@ -278,19 +278,6 @@ impl Loader<'_> {
         segment.txns = old.txns;
         self.segments.push_back(segment);
         Ok(())
-    }
-
-    /// The last batch of a complete segment.
-    async fn link_of(&self, base: Offset, size: u64) -> Result<Link, LogError> {
-        let path = self.path(base, names::LOG);
-        let file = File::open(&path, OpenOptions::READ).await.context("open", &path)?;
-        let from = last_indexed(self.dir, base, size).await?;
-        let mut link = Link::Start;
-        scan(&mut Window::new(&file, &path, size), from, base, Check::Headers, |scanned| {
-            link = Link::After(scanned.header.crc);
-        })
-        .await?;
-        Ok(link)
     }
 
     /// Adds a segment that was read whole and has a successor, with new indexes on disk.

@@ -12,7 +12,7 @@ use std::rc::Rc;
 
 use base::Offset;
 use reactor::fs::{self, File, OpenOptions};
-use reactor::sync::Notify;
+use reactor::sync::{Notify, Semaphore};
 
 use crate::core::CoreInner;
 use crate::format::journal::Link;
@@ -23,8 +23,8 @@ use crate::segment::{Segment, Stage};
 use crate::tail::Tail;
 use crate::{EpochEntry, LogConfig, LogError, LogId, Progress, RecoverySink};
 
-pub(crate) use end::{LogEnd, find_end};
-use end::{last_indexed, last_indexed_below};
+use end::last_indexed_below;
+pub(crate) use end::{LogEnd, find_end, last_link};
 
 /// What the files of a log turned out to hold.
 pub(crate) struct Loaded {
@@ -82,6 +82,7 @@ pub(crate) async fn open_log(
         writing: Cell::new(false),
         writer_stopped: Notify::new(),
         writing_epochs: Cell::new(false),
+        exclusive: Semaphore::new(1),
         on_progress: RefCell::new(None),
         producers: RefCell::new(None),
     });

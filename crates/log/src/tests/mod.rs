@@ -1,2 +1,3 @@
 mod basic;
 mod kit;
+mod story;
