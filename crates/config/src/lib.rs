@@ -21,6 +21,7 @@ mod layered;
 mod listener;
 mod own;
 mod properties;
+mod providers;
 mod quorum;
 mod report;
 mod storage;
@@ -45,6 +46,7 @@ pub use layered::LayeredConfig;
 pub use listener::{Listener, SecurityProtocol};
 pub use own::{ControllerCore, Durability, OwnConfig};
 pub use properties::{Properties, PropertiesError};
+pub use providers::{Provider, resolve};
 pub use quorum::{QuorumConfig, Roles, Voter};
 pub use storage::{LogDirectory, META_PROPERTIES, MetaProperties, MetaPropertiesError, NodeStorage};
 pub use table::{

@@ -167,3 +167,98 @@ fn options_without_effect_are_named() {
     assert!(inactive.contains(&"log.cleaner.io.buffer.size") && !inactive.contains(&"log.cleaner.backoff.ms"));
     assert!(inactive.contains(&"listener.name.plaintext.ssl.keystore.location"), "{inactive:?}");
 }
+
+fn changes<'a>(list: &[(AlterOp, &'a str, &'a str)]) -> Vec<Change<'a>> {
+    list.iter().map(|&(op, name, value)| Change { name, op, value: Some(value) }).collect()
+}
+
+#[test]
+fn incremental_changes_write_what_differs() {
+    let current: Properties =
+        [("retention.ms", "5"), ("cleanup.policy", "compact"), ("segment.ms", "7")].into_iter().collect();
+    let list = [
+        (AlterOp::Set, "retention.ms", "5"),
+        (AlterOp::Set, "segment.bytes", "1048576"),
+        (AlterOp::Delete, "segment.ms", ""),
+        (AlterOp::Delete, "flush.ms", ""),
+        (AlterOp::Append, "cleanup.policy", "delete,compact"),
+        (AlterOp::Subtract, "leader.replication.throttled.replicas", "1:1"),
+    ];
+    let written = incremental(ResourceKind::Topic, &current, &changes(&list)).unwrap();
+    let some = |value: &str| Some(value.to_owned());
+    let want = [
+        ("segment.bytes", some("1048576")),
+        ("segment.ms", None),
+        ("cleanup.policy", some("compact,delete")),
+        ("leader.replication.throttled.replicas", some("")),
+    ];
+    assert_eq!(written, want.map(|(name, value)| (name.to_owned(), value)));
+    let after = applied(&current, &written);
+    assert_eq!(
+        after.keys().collect::<Vec<_>>(),
+        ["cleanup.policy", "leader.replication.throttled.replicas", "retention.ms", "segment.bytes"]
+    );
+    // A broker re-reads files that an option names, so that writing it again is a change.
+    let again = changes(&[(AlterOp::Set, "retention.ms", "5")]);
+    assert_eq!(incremental(ResourceKind::Broker, &current, &again).unwrap().len(), 1);
+}
+
+#[test]
+fn a_replacement_unsets_what_it_does_not_name() {
+    let current: Properties = [("retention.ms", "5"), ("segment.ms", "7"), ("flush.ms", "9")].into_iter().collect();
+    let written = replacement(ResourceKind::Topic, &current, &[("retention.ms", "6"), ("segment.ms", "7")]).unwrap();
+    assert_eq!(written, [("retention.ms".to_owned(), Some("6".to_owned())), ("flush.ms".to_owned(), None)]);
+}
+
+#[test]
+fn requests_of_bad_form_are_refused() {
+    let refused = |entries: &[(&'static str, bool)]| check_request(entries.iter().copied()).unwrap_err();
+    let twice = refused(&[("a", false), ("b", false), ("a", true)]);
+    assert_eq!((twice.kind, twice.message()), (ErrorKind::InvalidRequest, "Error due to duplicate config keys"));
+    assert_eq!(refused(&[("a", true), ("b", false), ("c", true)]).message(), "Null value not supported for : a, c");
+    assert_eq!(check_request([("a", false)].into_iter()), Ok(()));
+    let long = "x".repeat(VALUE_UNITS_MAX + 1);
+    let set = changes(&[(AlterOp::Set, "retention.ms", &long)]);
+    assert!(incremental(ResourceKind::Topic, &Properties::new(), &set).is_err());
+}
+
+#[test]
+fn dynamic_options_that_cannot_be_applied_are_left_out() {
+    let layers = LayeredConfig::new(config("").unwrap());
+    let broker: Properties =
+        [("log.retention.ms", "5"), ("num.partitions", "3"), ("log.segment.bytes", "x")].into_iter().collect();
+    let (layers, problems) = layers.with_dynamic(&Properties::new(), &broker);
+    assert_eq!(layers.topic(&Properties::new()).unwrap().retention_ms, Some(5));
+    assert_eq!(problems.len(), 2, "{problems:?}");
+    assert_eq!(layers.current.topics.partitions, 1);
+}
+
+#[test]
+fn a_topic_of_tiers_is_judged_as_a_whole() {
+    let layers = LayeredConfig::new(config("remote.log.storage.system.enable=true").unwrap());
+    let judge = |pairs: &[(&str, &str)]| {
+        let tiered = [("remote.storage.enable", "true")].iter().chain(pairs).copied();
+        let after: Properties = tiered.collect();
+        layers.check_resource(ResourceKind::Topic, "t", &Properties::new(), &after).map_err(|error| error.to_string())
+    };
+    assert_eq!(judge(&[]), Ok(()));
+    let cases: [(&[(&str, &str)], &str); 4] = [
+        (&[("cleanup.policy", "compact")], "Remote log storage only supports topics with cleanup.policy=delete"),
+        (
+            &[("retention.ms", "5"), ("local.retention.ms", "6")],
+            "Invalid value 6 for configuration local.retention.ms: Value must not be more than retention.ms property value: 5",
+        ),
+        (
+            &[("retention.bytes", "5"), ("local.retention.bytes", "-1")],
+            "Invalid value -1 for configuration local.retention.bytes: Value must not be -1 as retention.bytes value is set \
+             as 5.",
+        ),
+        (
+            &[("remote.log.copy.disable", "true"), ("local.retention.ms", "1")],
+            "When `remote.log.copy.disable` is set to true",
+        ),
+    ];
+    for (pairs, want) in cases {
+        assert!(judge(pairs).unwrap_err().starts_with(want), "{pairs:?}: {:?}", judge(pairs));
+    }
+}

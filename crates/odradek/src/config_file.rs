@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use config::{BROKER, BrokerConfig, ConfigError, Properties, find};
+use config::{BROKER, BrokerConfig, ConfigError, Properties, Provider, find};
 
 use crate::commands::Exit;
 
@@ -10,7 +10,30 @@ use crate::commands::Exit;
 pub(crate) fn read(path: &Path, overrides: &[String]) -> Result<Properties, Exit> {
     let bytes = std::fs::read(path).map_err(|error| format!("cannot read {}: {error}", path.display()))?;
     let properties = Properties::parse(&bytes).map_err(|error| format!("{}: {error}", path.display()))?;
-    with_overrides(properties, overrides)
+    let properties = with_overrides(properties, overrides)?;
+    Ok(config::resolve(&properties, look_up)?)
+}
+
+/// Looks up a value that the properties file refers to.
+fn look_up(provider: Provider, path: &str, key: &str) -> Result<Option<String>, String> {
+    let cannot = |error: std::io::Error| format!("{path}: {error}");
+    match provider {
+        Provider::Environment => Ok(std::env::var(key).ok()),
+        Provider::File => {
+            let bytes = std::fs::read(path).map_err(cannot)?;
+            let properties = Properties::parse(&bytes).map_err(|error| format!("{path}: {error}"))?;
+            Ok(properties.get(key).map(str::to_owned))
+        }
+        Provider::Directory => {
+            if key.contains('/') || key == ".." {
+                return Err(format!("{key:?} is not the name of a file in {path}"));
+            }
+            match std::fs::read_to_string(Path::new(path).join(key)) {
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+                other => other.map(Some).map_err(cannot),
+            }
+        }
+    }
 }
 
 /// Lays overrides `key=value` over a configuration.
@@ -43,6 +66,22 @@ fn describe(error: &ConfigError) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn values_are_looked_up() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().to_str().unwrap();
+        std::fs::write(dir.path().join("secret"), "from a file").unwrap();
+        std::fs::write(dir.path().join("p.properties"), "k=from an entry\n").unwrap();
+        let file = format!("{path}/p.properties");
+        assert_eq!(look_up(Provider::Directory, path, "secret"), Ok(Some("from a file".to_owned())));
+        assert_eq!(look_up(Provider::Directory, path, "other"), Ok(None));
+        assert!(look_up(Provider::Directory, path, "../x").is_err());
+        assert_eq!(look_up(Provider::File, &file, "k"), Ok(Some("from an entry".to_owned())));
+        assert_eq!(look_up(Provider::File, &file, "l"), Ok(None));
+        assert!(look_up(Provider::File, "/nowhere", "k").is_err());
+        assert_eq!(look_up(Provider::Environment, "", "ODRADEK_NO_SUCH_VARIABLE"), Ok(None));
+    }
 
     #[test]
     fn a_refusal_says_what_is_accepted() {

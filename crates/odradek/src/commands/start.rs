@@ -62,7 +62,7 @@ pub(crate) fn run(args: Args) -> Outcome {
     };
     let config = config_file::parse(properties)?;
     logging::start(&config.own.log_level)?;
-    tell_options(&config);
+    tell_options(&config, if quick { &args.overrides } else { &[] }, quick);
     let storage = reactor::block_on({
         let config = config.clone();
         async move { open(&config, quick).await }
@@ -115,11 +115,14 @@ async fn open(config: &BrokerConfig, quick: bool) -> Result<NodeStorage, Exit> {
     Ok(storage)
 }
 
-fn tell_options(config: &BrokerConfig) {
+/// Names options that have no effect; of a node without a properties file only those that the user set.
+fn tell_options(config: &BrokerConfig, overrides: &[String], quick: bool) {
+    let by_user = |name: &str| overrides.iter().any(|text| text.split('=').next().map(str::trim) == Some(name));
     for name in config.unknown_options() {
         tracing::warn!("option {name} is not known and has no effect");
     }
-    let inactive = config.inactive_options();
+    let mut inactive = config.inactive_options();
+    inactive.retain(|name| !quick || by_user(name));
     if !inactive.is_empty() {
         tracing::info!("options that are accepted and have no effect yet: {}", inactive.join(", "));
     }

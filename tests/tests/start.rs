@@ -1,0 +1,158 @@
+//! `odradek start`: the node without a properties file, refusals, and an orderly end.
+
+use std::fs;
+use std::net::TcpListener;
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use odradek_tests::raw::Raw;
+use odradek_tests::{Tool, peers};
+
+/// A safety net against a start that hangs, not a measurement.
+const LIMIT: Duration = Duration::from_secs(60);
+
+fn folder() -> tempfile::TempDir {
+    tempfile::Builder::new().prefix("odradek-start-").tempdir().expect("a temporary folder")
+}
+
+fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a free port").port()
+}
+
+/// A process that is killed if a test fails.
+struct Process(Option<Child>);
+
+impl Process {
+    fn start(dir: &Path, args: &[&str]) -> Process {
+        let mut command = Command::new(peers::odradek());
+        command.current_dir(dir).arg("start").args(args).stdin(Stdio::null());
+        Process(Some(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the command starts")))
+    }
+
+    fn wait_until_ready(&mut self, port: u16) {
+        let started = Instant::now();
+        while !Raw::connect(([127, 0, 0, 1], port).into()).and_then(|mut raw| raw.lists_itself(1)).unwrap_or(false) {
+            let child = self.0.as_mut().expect("started");
+            assert!(child.try_wait().expect("can be waited for").is_none(), "ended early: {}", self.end_text());
+            assert!(started.elapsed() < LIMIT, "does not serve");
+            thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    fn end_text(&mut self) -> String {
+        let output = self.0.take().expect("started").wait_with_output().expect("can be waited for");
+        text(&output)
+    }
+
+    /// Sends a signal and gives what the process printed, once it has ended well.
+    fn end(&mut self, signal: &str) -> String {
+        let child = self.0.take().expect("started");
+        let kill = Command::new("kill").args(["-s", signal, &child.id().to_string()]).status().expect("kill runs");
+        assert!(kill.success());
+        let output = child.wait_with_output().expect("can be waited for");
+        assert!(output.status.success(), "{signal}: {}: {}", output.status, text(&output));
+        text(&output)
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        if let Some(mut child) = self.0.take() {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+fn text(output: &Output) -> String {
+    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+}
+
+#[test]
+fn without_a_file_it_formats_and_serves() {
+    let dir = folder();
+    let (port, controller) = (free_port(), free_port());
+    let listeners = format!("listeners=PLAINTEXT://localhost:{port},CONTROLLER://localhost:{controller}");
+    let voters = format!("controller.quorum.bootstrap.servers=localhost:{controller}");
+    let args = ["--override", &listeners, "--override", &voters, "--override", "odradek.cores=1"];
+    let data = dir.path().join("odradek-data");
+    let mut process = Process::start(dir.path(), &args);
+    process.wait_until_ready(port);
+    let said = process.end("INT");
+    let formatted = format!("Formatting dynamic metadata voter directory {}", data.display());
+    for needle in [&formatted, "durability is durable", "1 data core,", "stopped"] {
+        assert!(said.contains(needle), "{needle:?} is missing in {said}");
+    }
+    assert!(!said.contains("ERROR"), "{said}");
+    let meta = fs::read_to_string(data.join("meta.properties")).expect("the directory is formatted");
+    let mut process = Process::start(dir.path(), &args);
+    process.wait_until_ready(port);
+    let said = process.end("TERM");
+    assert!(!said.contains("Formatting") && !said.contains("ERROR"), "{said}");
+    assert_eq!(fs::read_to_string(data.join("meta.properties")).expect("still there"), meta);
+}
+
+/// A properties file with `more` lines; its directory is formatted.
+fn formatted(more: &str) -> (tempfile::TempDir, String) {
+    let dir = folder();
+    let file = dir.path().join("server.properties").to_str().expect("a plain path").to_owned();
+    let text = format!(
+        "process.roles=broker,controller\nnode.id=1\ncontroller.quorum.voters=1@localhost:1\nlisteners=PLAINTEXT://:0,\
+         CONTROLLER://:1\ncontroller.listener.names=CONTROLLER\nlog.dirs={}\n",
+        dir.path().join("data").display()
+    );
+    fs::write(&file, &text).expect("a writable folder");
+    Tool::odradek(&["format", "-t", "MkU3OEVBNTcwNTJENDM2Qg", "-c", &file]).run().ok();
+    fs::write(&file, text + more).expect("a writable folder");
+    (dir, file)
+}
+
+#[test]
+fn a_value_that_is_not_acceptable_stops_the_start() {
+    let (_dir, file) = formatted("num.partitions=0\ncompression.type=brotli\n");
+    let output = Tool::odradek(&["start", "-c", &file]).run();
+    let output = output.fails_with("Invalid value 0 for configuration num.partitions: Value must be at least 1");
+    for needle in ["accepted: int: 1 or more; default 1", "accepted: string: one of uncompressed, zstd"] {
+        assert!(output.stderr.contains(needle), "{}", output.stderr);
+    }
+    let refused =
+        ["start", "-c", &file, "--override", "num.partitions=1", "--override", "compression.type=zstd", "--override"];
+    Tool::odradek(&[&refused[..], &["listeners=PLAINTEXT"]].concat()).run().fails_with("Unable to parse PLAINTEXT");
+    Tool::odradek(&[&refused[..], &["x"]].concat()).run().fails_with("\"x\" is not of the form key=value");
+    Tool::odradek(&["start", "-c", "/nowhere"]).run().fails_with("cannot read /nowhere");
+}
+
+#[test]
+fn options_without_effect_are_named_once() {
+    let (_dir, file) = formatted("nmu.partitions=4\nlog.cleaner.backoff.ms=1\nbackground.threads=7\n");
+    // The directory is another node's, which ends the start after the options have been told.
+    let output = Tool::odradek(&[
+        "start",
+        "-c",
+        &file,
+        "--override",
+        "node.id=2",
+        "--override",
+        "controller.quorum.voters=2@localhost:1",
+    ]);
+    let output = output.run().fails_with("Stored node id 1 doesn't match previous node id 2");
+    let said = output.text();
+    let of = |needle: &str| said.lines().filter(|line| line.contains(needle)).collect::<Vec<_>>();
+    assert_eq!(of("nmu.partitions").len(), 1, "{said}");
+    assert!(of("nmu.partitions")[0].contains("WARN"), "{said}");
+    let inactive = of("no effect yet");
+    assert_eq!(inactive.len(), 1, "{said}");
+    assert!(inactive[0].ends_with("background.threads, log.cleaner.backoff.ms"), "{said}");
+}
+
+#[test]
+fn directories_that_are_not_formatted_are_refused() {
+    let (dir, file) = formatted("");
+    fs::remove_dir_all(dir.path().join("data")).expect("can be removed");
+    Tool::odradek(&["start", "-c", &file]).run().fails_with("No readable meta.properties files found in");
+    fs::create_dir_all(dir.path().join("data")).expect("can be made");
+    fs::write(dir.path().join("data/meta.properties"), "version=1\nnode.id=x\n").expect("can be written");
+    Tool::odradek(&["start", "-c", &file]).run().fails_with("Encountered I/O error in metadata log directory");
+}
