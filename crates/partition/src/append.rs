@@ -2,11 +2,12 @@ use base::{LeaderEpoch, Now, Offset};
 use bytes::Bytes;
 use log::{AppendBatch, LogError};
 use records::ValidatedBatch;
-use replica::{AppendContext, AppendDecision, AppendPlan, BatchInfo, Origin};
+use replica::{AppendContext, AppendDecision, AppendPlan, BatchInfo, BatchMeta, Origin};
 use wire::ErrorCode;
 
 use crate::backlog;
 use crate::error::PartitionError;
+use crate::look_back;
 use crate::partition::Partition;
 use crate::pending::{PendingAppend, Stage};
 use crate::recovery::{aborted_txn, end_txn_marker};
@@ -64,6 +65,16 @@ impl ProduceResult {
     /// Nothing is known yet; also what a failed append is answered with.
     pub const UNKNOWN: ProduceResult =
         ProduceResult { base_offset: -1, last_offset: -1, log_append_time_ms: -1, log_start_offset: -1 };
+
+    /// What the retry of a batch is answered with.
+    pub(crate) fn of_duplicate(first_attempt: &BatchMeta, log_start_offset: Offset) -> ProduceResult {
+        ProduceResult {
+            base_offset: first_attempt.first_offset(),
+            last_offset: first_attempt.last_offset,
+            log_append_time_ms: first_attempt.timestamp,
+            log_start_offset,
+        }
+    }
 }
 
 impl Partition {
@@ -84,10 +95,15 @@ impl Partition {
         self.brain().check_append(&request.context())?;
         let batch = self.validate(now, records, request.origin)?;
         let is_waiting = self.0.shared.backlog.borrow().is_waiting();
-        if !is_waiting && let Some(decision) = self.decide(now, &batch, request) {
-            return decision.map(Stage::Decided);
+        let decision = if is_waiting { None } else { self.decide(now, &batch, request) };
+        match decision {
+            None => backlog::push(self, batch, *request).map(Stage::Queued),
+            Some(Ok(result)) => Ok(Stage::Decided(result)),
+            Some(Err(error)) => match look_back::begin(self, &batch, &error) {
+                Some(slot) => Ok(Stage::Queued(slot)),
+                None => Err(error),
+            },
         }
-        backlog::push(self, batch, *request).map(Stage::Queued)
     }
 
     /// Decides on a valid batch and hands it to the log; `None` when that has no room.
@@ -104,12 +120,7 @@ impl Partition {
         let log_start_offset = self.brain().log_start();
         Some(Ok(match decision {
             Err(error) => return Some(Err(self.with_log_start(error))),
-            Ok(AppendDecision::Duplicate(first)) => ProduceResult {
-                base_offset: first.first_offset(),
-                last_offset: first.last_offset,
-                log_append_time_ms: first.timestamp,
-                log_start_offset,
-            },
+            Ok(AppendDecision::Duplicate(first)) => ProduceResult::of_duplicate(&first, log_start_offset),
             Ok(AppendDecision::Append(plan)) => {
                 match self.write(now, batch, &plan) {
                     Ok(()) => {}

@@ -51,7 +51,8 @@ impl Slot {
         decision
     }
 
-    fn decide(&self, decision: Result<ProduceResult, PartitionError>) {
+    /// Hands the decision over.
+    pub(crate) fn decide(&self, decision: Result<ProduceResult, PartitionError>) {
         *self.decision.borrow_mut() = Some(decision);
         if let Some(waker) = self.waker.borrow_mut().take() {
             waker.wake();

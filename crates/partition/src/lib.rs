@@ -17,6 +17,7 @@ mod bytes_ahead;
 mod core;
 mod error;
 mod fetch_wait;
+mod look_back;
 mod offset_waiters;
 mod offsets;
 mod partition;

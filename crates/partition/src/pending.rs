@@ -22,14 +22,14 @@ pub struct PendingAppend {
 
 /// How far an append has come.
 pub(crate) enum Stage {
-    /// It waits for room in the log; not even its offset is known.
+    /// It waits for room in the log, or for a look into it; not even its offset is known.
     Queued(Rc<Slot>),
     /// It is in the log, or was before.
     Decided(ProduceResult),
 }
 
 impl PendingAppend {
-    /// The answer, for when it may be given; [`ProduceResult::UNKNOWN`] while the append waits for room.
+    /// The answer, for when it may be given; [`ProduceResult::UNKNOWN`] while it is not decided.
     pub fn result(&self) -> ProduceResult {
         match &self.stage {
             Stage::Queued(_) => ProduceResult::UNKNOWN,

@@ -1,4 +1,4 @@
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use records::Validator;
@@ -12,6 +12,8 @@ pub(crate) struct Shared {
     pub validator: RefCell<Validator>,
     /// Appends for which there was no room.
     pub backlog: RefCell<Backlog>,
+    /// Searches of logs for retries that a restart made us forget.
+    pub look_backs: Cell<usize>,
     /// Fetches that wait on this core.
     pub fetches: Rc<FetchWaits>,
 }
@@ -21,6 +23,7 @@ impl Shared {
         Shared {
             validator: RefCell::new(Validator::new()),
             backlog: RefCell::new(Backlog::default()),
+            look_backs: Cell::new(0),
             fetches: Rc::new(FetchWaits::new()),
         }
     }

@@ -1,4 +1,4 @@
-use base::{BrokerId, LeaderEpoch, Now, Offset};
+use base::{BrokerId, LeaderEpoch, Now, Offset, ProducerId};
 
 use crate::batch::{BatchInfo, Origin};
 use crate::entry::BatchMeta;
@@ -444,6 +444,11 @@ impl Replica {
     /// The producers.
     pub fn producers(&self) -> &ProducerStates {
         &self.producers
+    }
+
+    /// Fills up a producer's window; see [`ProducerStates::remember_older`].
+    pub fn remember_older(&mut self, producer_id: ProducerId, older: &[BatchMeta]) {
+        self.producers.remember_older(producer_id, older);
     }
 
     /// Forgets idle producers; see [`ProducerStates::expire`].

@@ -1,6 +1,6 @@
 use base::{Offset, ProducerId};
 
-use crate::batch::{BatchInfo, NO_PRODUCER_EPOCH, NO_SEQUENCE, sequence_before};
+use crate::batch::{BatchInfo, NO_PRODUCER_EPOCH, NO_SEQUENCE, follows, sequence_before};
 
 /// Batches remembered per producer. A client may keep this many requests in flight to one partition
 /// (`max.in.flight.requests.per.connection` of an idempotent producer is at most 5), so a retry is always among them.
@@ -29,6 +29,20 @@ impl BatchMeta {
     pub fn first_offset(&self) -> Offset {
         self.last_offset - Offset::from(self.offset_delta)
     }
+
+    /// True if `batch`, of the same producer and epoch, has the same first and last sequence.
+    pub fn is_attempt_of(&self, batch: &BatchInfo) -> bool {
+        self.first_sequence() == batch.base_sequence && self.last_sequence == batch.last_sequence()
+    }
+}
+
+/// Where the log may hold batches of a producer that its window does not remember since a restart.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Forgotten {
+    /// They lie before this offset.
+    pub before: Offset,
+    /// So many of them, the last ones, belong into the window.
+    pub batches_max: usize,
 }
 
 /// The state of a producer as it stands in a `.snapshot` file: of the window only the last batch survives.
@@ -63,6 +77,8 @@ pub struct ProducerEntry {
     /// Wall clock of the last change, so that a producer whose records carry old timestamps is not taken for idle.
     touched_ms: i64,
     txn_first_offset: Option<Offset>,
+    /// The oldest remembered batch comes from a snapshot, which holds one only: there may be older ones in the log.
+    partial: bool,
 }
 
 impl ProducerEntry {
@@ -76,6 +92,7 @@ impl ProducerEntry {
             last_timestamp: -1,
             touched_ms: i64::MIN,
             txn_first_offset: None,
+            partial: false,
         }
     }
 
@@ -114,8 +131,38 @@ impl ProducerEntry {
         if batch.producer_epoch != self.epoch {
             return None;
         }
-        let last = batch.last_sequence();
-        self.batches().iter().find(|b| b.first_sequence() == batch.base_sequence && b.last_sequence == last).copied()
+        self.batches().iter().find(|b| b.is_attempt_of(batch)).copied()
+    }
+
+    /// Where to search the log for the first attempt of `batch`, if it may be a retry of one that was in the window
+    /// before a restart and that the snapshot did not keep.
+    pub(crate) fn forgotten_before(&self, batch: &BatchInfo) -> Option<Forgotten> {
+        let batches_max = WINDOW_BATCHES - usize::from(self.held);
+        if !self.partial || batches_max == 0 || batch.producer_epoch != self.epoch {
+            return None;
+        }
+        let oldest = self.batches().first()?;
+        // Half the ring before the oldest batch is its past, the other half its future.
+        let is_older = sequence_before(oldest.first_sequence(), batch.base_sequence) < i32::MAX / 2
+            && oldest.first_sequence() != batch.base_sequence;
+        is_older.then(|| Forgotten { before: oldest.first_offset(), batches_max })
+    }
+
+    /// Fills the window up with batches that precede it in the log, oldest first; such as do not lead up to it without
+    /// a gap are ignored. The log is not searched again.
+    pub(crate) fn remember_older(&mut self, older: &[BatchMeta]) {
+        self.partial = false;
+        for batch in older.iter().rev() {
+            let Some(oldest) = self.batches().first() else { return };
+            let full = usize::from(self.held) == WINDOW_BATCHES;
+            let leads_up = follows(batch.last_sequence, oldest.first_sequence());
+            if full || !leads_up || batch.last_offset >= oldest.first_offset() {
+                return;
+            }
+            self.window.rotate_right(1);
+            self.window[0] = *batch;
+            self.held += 1;
+        }
     }
 
     /// Milliseconds since the producer last wrote, seen from `wall_ms`.
@@ -136,6 +183,7 @@ impl ProducerEntry {
             timestamp: batch.max_timestamp,
         };
         if usize::from(self.held) == WINDOW_BATCHES {
+            self.partial = false;
             self.window.rotate_left(1);
             self.window[WINDOW_BATCHES - 1] = meta;
         } else {
@@ -167,6 +215,7 @@ impl ProducerEntry {
     fn move_to_epoch(&mut self, epoch: i16) {
         if self.epoch != epoch {
             self.held = 0;
+            self.partial = false;
             self.epoch = epoch;
         }
     }
@@ -202,6 +251,7 @@ impl ProducerEntry {
                 timestamp: entry.timestamp,
             };
             state.held = 1;
+            state.partial = true;
         }
         state
     }

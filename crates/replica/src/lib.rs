@@ -21,7 +21,7 @@ mod producers;
 
 pub use batch::{BatchInfo, EndTxnMarker, NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE, Origin};
 pub use brain::{AppendContext, AppendDecision, AppendPlan, Leadership, Replica, ReplicaConfig, ReplicaInit};
-pub use entry::{BatchMeta, ProducerEntry, SnapshotEntry, WINDOW_BATCHES};
+pub use entry::{BatchMeta, Forgotten, ProducerEntry, SnapshotEntry, WINDOW_BATCHES};
 pub use epochs::{EpochCache, EpochEnd, EpochEntry};
 pub use error::{AppendError, ProducerError, ReadError};
 pub use fetch::{FetchBounds, FetchCheck, FetchVerdict, Isolation};

@@ -3,7 +3,7 @@ use std::collections::BTreeMap;
 use base::{Offset, ProducerId};
 
 use crate::batch::{BatchInfo, NO_PRODUCER_EPOCH, Origin, follows};
-use crate::entry::{BatchMeta, ProducerEntry, SnapshotEntry};
+use crate::entry::{BatchMeta, Forgotten, ProducerEntry, SnapshotEntry};
 use crate::error::ProducerError;
 
 /// What the state of its producer says about a batch.
@@ -100,6 +100,20 @@ impl ProducerStates {
             return Err(ProducerError::ExpectedTransactional { producer_id: batch.producer_id, offset });
         }
         Ok(ProducerCheck::Fresh)
+    }
+
+    /// Where the log may hold the first attempt of a batch that [`ProducerStates::check`] found out of order, if it may
+    /// be a retry that a restart made us forget: a snapshot keeps one batch of a producer.
+    pub fn forgotten_before(&self, batch: &BatchInfo) -> Option<Forgotten> {
+        self.entries.get(&batch.producer_id)?.forgotten_before(batch)
+    }
+
+    /// Fills a producer's window up with the batches, oldest first, that were found in the log before its oldest
+    /// remembered one. Whatever was found, it is asked for once only.
+    pub fn remember_older(&mut self, producer_id: ProducerId, older: &[BatchMeta]) {
+        if let Some(entry) = self.entries.get_mut(&producer_id) {
+            entry.remember_older(older);
+        }
     }
 
     /// Takes in a batch that stands in the log at `base_offset`. Returns the transaction it ended, if it is a marker of

@@ -230,6 +230,48 @@ fn snapshots_keep_the_last_batch() {
 }
 
 #[test]
+fn what_a_snapshot_forgot_can_be_learned_from_the_log() {
+    let mut states = ProducerStates::new(0, 10);
+    let batches: Vec<(Offset, BatchInfo)> = (0..6).map(|i| (2 * i, data(2, (2 * i) as i32, 2))).collect();
+    for (offset, batch) in &batches {
+        states.replay(0, *offset, batch);
+    }
+    let full = *states.get(7).expect("known");
+    let mut loaded = ProducerStates::new(0, 10);
+    loaded.load(0, 12, states.snapshot());
+    let forgotten = Forgotten { before: 10, batches_max: 4 };
+    assert_eq!(loaded.forgotten_before(&batches[3].1), Some(forgotten));
+    for (batch, why) in [
+        (data(2, 10, 2), "the remembered one"),
+        (data(2, 12, 2), "the next one"),
+        (data(2, 14, 2), "one from the future"),
+        (data(1, 6, 2), "another epoch"),
+        (BatchInfo { producer_id: 8, ..data(2, 6, 2) }, "another producer"),
+    ] {
+        assert_eq!(loaded.forgotten_before(&batch), None, "{why}");
+    }
+    let older = |from: usize, to: usize| -> Vec<BatchMeta> {
+        let meta = |(offset, batch): &(Offset, BatchInfo)| BatchMeta {
+            last_sequence: batch.last_sequence(),
+            last_offset: offset + 1,
+            offset_delta: 1,
+            timestamp: batch.max_timestamp,
+        };
+        batches[from..to].iter().map(meta).collect()
+    };
+    let mut gap = loaded.clone();
+    gap.remember_older(7, &older(0, 4));
+    assert_eq!(gap.get(7).map(|e| e.batches().len()), Some(1), "batch 4 is missing in between");
+    assert_eq!(gap.forgotten_before(&batches[3].1), None, "asked once");
+    loaded.remember_older(7, &older(0, 5));
+    assert_eq!(loaded.get(7).map(ProducerEntry::batches), Some(full.batches()));
+    assert_eq!(step(&mut loaded, data(2, 2, 2), false), "dup 2@2");
+    assert_eq!(step(&mut loaded, data(2, 0, 2), false), "order 11");
+    assert_eq!(step(&mut loaded, data(2, 12, 2), false), "ok 12");
+    assert_eq!(step(&mut loaded, data(2, 2, 2), false), "order 13");
+}
+
+#[test]
 fn hostile_snapshot_entries_do_no_harm() {
     let mut prng = Prng::new(11);
     let extreme = [i64::MIN, -1, 0, 1, i64::MAX];

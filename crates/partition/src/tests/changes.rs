@@ -110,7 +110,7 @@ fn directories_of_topics_deleted_meanwhile_are_set_aside() {
         let gone = rig.create("gone", 0, &[]).await;
         produced(&kept, plain(&["a"])).await;
         produced(&gone, plain(&["b"])).await;
-        rig.core.close().await.expect("closed");
+        rig.close().await;
         drop((rig, kept, gone));
 
         let rig = Rig::start(&dir, "").await;

@@ -17,6 +17,8 @@ pub(super) struct World {
     acked: BTreeMap<Offset, String>,
     /// Values by the offset at which a consumer saw them.
     seen: BTreeMap<Offset, String>,
+    /// Answers get lost on their way, as before a crash.
+    deaf: bool,
 }
 
 #[derive(Default)]
@@ -48,6 +50,9 @@ fn send(world: &SharedWorld, partition: &Partition, id: usize, sequence: i32, va
         // A broker that goes down answers nothing or an error; either way the batch is not acknowledged.
         let Ok(result) = pending.wait().await else { return };
         let mut world = world.borrow_mut();
+        if world.deaf {
+            return;
+        }
         for (i, value) in values.iter().enumerate() {
             let before = world.acked.insert(result.base_offset + i as Offset, value.clone());
             assert!(before.is_none_or(|before| before == *value), "two values at {}", result.base_offset);
@@ -70,13 +75,17 @@ async fn consume(world: &SharedWorld, partition: &Partition, from: Offset) {
 
 /// Lets the partition's clients do `steps` random things; what is in flight at the end stays unanswered.
 async fn live(world: &SharedWorld, partition: &Partition, prng: &mut Prng, steps: usize) {
+    world.borrow_mut().deaf = false;
     for id in 0..PRODUCERS {
         let unacked = world.borrow().producers[id].unacked.clone();
         for (sequence, values) in unacked {
             send(world, partition, id, sequence, values, -1);
         }
     }
-    for _ in 0..steps {
+    for step in 0..steps {
+        if step == steps / 2 && prng.chance(1, 2) {
+            world.borrow_mut().deaf = true;
+        }
         let id = prng.below(PRODUCERS as u64) as usize;
         match prng.below(12) {
             0 => {
@@ -122,8 +131,8 @@ pub(super) async fn one_life(dir: PathBuf, world: SharedWorld, seed: u64, life: 
     let mut prng = Prng::new(seed.wrapping_mul(1_000_003).wrapping_add(life as u64));
     let (rig, partition) = begin(&dir, life).await;
     live(&world, &partition, &mut prng, steps).await;
-    if prng.chance(1, 4) {
-        rig.core.close().await.expect("closed");
+    if prng.chance(1, 3) {
+        rig.close().await;
         settle().await;
     }
 }
@@ -136,7 +145,7 @@ pub(super) async fn last_life(dir: PathBuf, world: SharedWorld, life: usize) {
         reactor::sleep(std::time::Duration::from_millis(1)).await;
     }
     consume(&world, &partition, 0).await;
-    rig.core.close().await.expect("closed");
+    rig.close().await;
     let world = world.borrow();
     assert_eq!(world.seen, world.acked, "what was acknowledged is what is there, once");
     for (id, producer) in world.producers.iter().enumerate() {

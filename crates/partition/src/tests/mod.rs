@@ -34,6 +34,7 @@ const BROKER: i32 = 1;
 /// One core of a broker on a directory.
 pub(super) struct Rig {
     pub core: PartitionCore,
+    logs: Vec<LogCore>,
     image: RefCell<Arc<MetadataImage>>,
 }
 
@@ -56,19 +57,30 @@ impl Rig {
     /// With several log directories; the id of each is its place in the list.
     pub async fn start_on(paths: &[&Path], more: &str) -> Rig {
         let core = CoreId(0);
-        let mut dirs = Vec::new();
+        let mut all = Vec::new();
         for (i, path) in paths.iter().enumerate() {
             let found = log::open_dir(path).await.expect("a usable directory");
             let mut config = LogCoreConfig::new(path.to_path_buf(), core, Durability::Durable, found);
             config.tail_bytes_max = 16 << 20;
             config.unwritten_bytes_max = 8 << 20;
             let logs = LogCore::open(config).await.expect("a journal");
-            dirs.push(LogDir { id: Uuid::from_u128(i as u128), logs });
+            all.push(LogDir { id: Uuid::from_u128(i as u128), logs });
         }
+        let logs = all.iter().map(|dir| dir.logs.clone()).collect();
         let broker = Arc::new(broker_config(more));
-        let core = PartitionCore::new(PartitionCoreConfig { broker_id: BROKER, core, cores: 1, broker, dirs });
+        let core = PartitionCore::new(PartitionCoreConfig { broker_id: BROKER, core, cores: 1, broker, dirs: all });
         core.start_tasks();
-        Rig { core, image: RefCell::new(Arc::new(MetadataImage::default())) }
+        Rig { core, logs, image: RefCell::new(Arc::new(MetadataImage::default())) }
+    }
+
+    /// Stops cleanly.
+    pub async fn close(&self) {
+        self.core.close().await.expect("closed");
+        for logs in &self.logs {
+            let dir = &logs.config().dir;
+            log::write_checkpoints(dir, logs.checkpoint()).await.expect("written");
+            log::write_clean_shutdown(dir, 1).await.expect("written");
+        }
     }
 
     /// Applies a change of the metadata.

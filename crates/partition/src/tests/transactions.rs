@@ -83,7 +83,7 @@ fn transactions_survive_both_kinds_of_stop() {
             end(&partition, 1, false).await;
             append(&partition, transactional(2, 0, "b"), Origin::Client, true).await;
             if clean {
-                rig.core.close().await.expect("closed");
+                rig.close().await;
             }
         });
         let path = dir.path().to_owned();
