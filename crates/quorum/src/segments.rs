@@ -133,7 +133,7 @@ impl SegmentLog {
         let mut bases: Vec<Offset> =
             fs::read_dir(dir).await?.iter().filter_map(|entry| base_offset_of(&entry.name)).collect();
         bases.sort_unstable();
-        let mut recovery = Recovery { dir, segments: BTreeMap::new(), epochs: Vec::new() };
+        let mut recovery = Recovery { dir, snapshot_end, segments: BTreeMap::new(), epochs: Vec::new() };
         for (index, base) in bases.iter().enumerate() {
             let last = index + 1 == bases.len();
             recovery.read_segment(*base, last, now, &mut visit).await?;
@@ -149,6 +149,9 @@ impl SegmentLog {
         }
         let base = segments.last_key_value().map_or(snapshot_end.max(end), |(base, _)| *base);
         let active = File::open(dir.join(file_name(base, "log")), OpenOptions::READ_WRITE).await?;
+        // What a killed process wrote may be in the page cache only. It counts from now on, so it has to be durable: a later
+        // durable write makes just its own bytes so.
+        active.sync_all().await?;
         segments.entry(base).or_insert_with(|| Segment::new(base, now.wall_ms));
         let log = SegmentLog { dir: dir.to_owned(), limits, segments, active, epochs };
         // The name of the active segment, and the absence of removed ones.
@@ -246,6 +249,7 @@ impl SegmentLog {
             remove_segment(&self.dir, base).await?;
             self.segments.remove(&base);
         }
+        fs::sync_dir(&self.dir).await?;
         let start = self.start();
         while self.epochs.len() > 1 && self.epochs[1].1 <= start {
             self.epochs.remove(0);
@@ -287,6 +291,7 @@ async fn remove_segment(dir: &Path, base: Offset) -> Result<(), QuorumError> {
 /// A log being read for the first time.
 struct Recovery<'d> {
     dir: &'d Path,
+    snapshot_end: Offset,
     segments: BTreeMap<Offset, Segment>,
     epochs: Vec<(i32, Offset)>,
 }
@@ -301,10 +306,16 @@ impl Recovery<'_> {
     ) -> Result<(), QuorumError> {
         let path = self.dir.join(file_name(base, "log"));
         let corrupt = |reason: String| QuorumError::Corrupt { path: path.clone(), reason };
-        if let Some((_, before)) = self.segments.last_key_value()
-            && before.end_offset != base
-        {
-            return Err(corrupt(format!("the segment before it ends at offset {}", before.end_offset)));
+        let before_end = self.segments.last_key_value().map_or(base, |(_, before)| before.end_offset);
+        if before_end != base {
+            if base > self.snapshot_end {
+                return Err(corrupt(format!("the segment before it ends at offset {before_end}")));
+            }
+            // Trimming removes names one by one, and a power cut keeps some of them. The snapshot covers them all.
+            for base in std::mem::take(&mut self.segments).into_keys() {
+                remove_segment(self.dir, base).await?;
+            }
+            self.epochs.clear();
         }
         let mut scan = BatchScan::open(&path).await?;
         let mut segment = Segment::new(base, now.wall_ms);

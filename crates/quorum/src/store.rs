@@ -58,15 +58,21 @@ pub(crate) async fn snapshots(dir: &Path) -> Result<Vec<OffsetAndEpoch>, QuorumE
     Ok(ids)
 }
 
+/// Makes the directories that are missing and the file that says whose partition this is. Names are made durable whether
+/// this start made them or one before it that was killed: nothing on disk tells the two apart.
 async fn prepare(dir: &Path) -> Result<(), QuorumError> {
     fs::create_dir_all(dir).await?;
+    for (steps, parent) in dir.ancestors().skip(1).filter(|path| !path.as_os_str().is_empty()).enumerate() {
+        let synced = fs::sync_dir(parent).await;
+        // Further up, directories are not ours: where they cannot be opened, we have not made anything in them either.
+        if steps == 0 {
+            synced?;
+        }
+    }
     let metadata = dir.join("partition.metadata");
     if !fs::exists(&metadata).await? {
         let text = format!("version: 0\ntopic_id: {}", Uuid::METADATA_TOPIC);
         fs::write_atomic_durable(metadata, text.into_bytes()).await?;
-        if let Some(parent) = dir.parent() {
-            fs::sync_dir(parent).await?;
-        }
     }
     Ok(())
 }

@@ -17,6 +17,7 @@ use wire::{ApiKey, Decode, Encode, Reader, Writer};
 
 use crate::{
     BrokerIdentity, BrokerLifecycle, ControllerHandle, Publisher, Quorum, QuorumConfig, QuorumError, RequestContext,
+    RequestFailure,
 };
 
 /// Keeps every image, and checks that deltas follow each other.
@@ -94,11 +95,20 @@ impl Node {
     }
 
     pub(super) async fn request<Q: Encode>(&self, api: ApiKey, version: i16, request: &Q) -> Bytes {
+        self.try_request(api, version, request).await.expect("an answer")
+    }
+
+    /// As [`Node::request`]; `None` when the controller has stopped.
+    pub(super) async fn try_request<Q: Encode>(&self, api: ApiKey, version: i16, request: &Q) -> Option<Bytes> {
         let mut writer = Writer::new();
         request.encode(&mut writer, version).expect("encodable");
         let body = writer.into_bytes().unwrap_or_default();
         let context = RequestContext { principal: "User:test".to_owned(), client_id: None };
-        self.handle.request(context, api, version, body).await.expect("an answer")
+        match self.handle.request(context, api, version, body).await {
+            Ok(answer) => Some(answer),
+            Err(RequestFailure::Stopped) => None,
+            Err(error) => panic!("{error}"),
+        }
     }
 
     /// Creates topics with one replica; gives their error codes.

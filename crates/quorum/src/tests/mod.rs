@@ -1,5 +1,6 @@
 //! The controller core on real files.
 
+mod crash;
 mod harness;
 mod log;
 mod requests;
