@@ -41,8 +41,8 @@ EXAMPLES
       odradek dump-log --deep-iteration --files odradek-data/orders-0/00000000000000000000.log
 
 ENVIRONMENT
-  ODRADEK_LOG   What the log prints, over the option odradek.log.level: error, warn, info, debug, trace, or a
-                list such as info,log=debug.
+  ODRADEK_LOG   What the log prints, over the option odradek.log.level: error, warn,
+                info, debug, trace, or a list such as info,log=debug.
 
 EXIT STATUS
   0  done, or stopped in good order by SIGTERM or SIGINT
