@@ -57,6 +57,9 @@ pub struct Gates {
 /// Pause between two log lines of one kind, in milliseconds.
 const GATE_INTERVAL_MS: u64 = 5_000;
 
+/// Tells the number of connections and the bytes admitted for requests.
+pub type NetLevels = Box<dyn Fn() -> (usize, usize)>;
+
 /// One data core.
 pub struct DataCore {
     /// Which one.
@@ -78,7 +81,7 @@ pub struct DataCore {
     /// What is counted here.
     pub metrics: CoreMetrics,
     /// How many connections there are and what they hold, told by the listeners once they exist.
-    pub net_levels: RefCell<Option<Box<dyn Fn() -> (usize, usize)>>>,
+    pub net_levels: RefCell<Option<NetLevels>>,
     // Each core has a copy to count references to: all cores counting one `Arc` would fight over its cache line.
     image: RefCell<Rc<MetadataImage>>,
     layered: RefCell<Rc<LayeredConfig>>,
