@@ -28,7 +28,15 @@ impl ControllerHost {
         let publisher = CorePublisher::new(setup.layout, mesh, local);
         let started = Quorum::start(config, publisher).await;
         let (quorum, handle) = started.map_err(|error| StartError::Controller(error.to_string()))?;
-        Ok(ControllerHost { handle, running: spawn(Class::Normal, quorum.run()) })
+        let running = spawn(Class::Normal, async move {
+            let ended = quorum.run().await;
+            if ended.is_err() {
+                // A broker without its controller cannot change anything any more; a restart can recover.
+                reactor::stop();
+            }
+            ended
+        });
+        Ok(ControllerHost { handle, running })
     }
 
     /// Lets the controller finish what it began and leaves the metadata log complete.

@@ -1,6 +1,6 @@
 use std::path::Path;
 
-use base::PartitionKey;
+use base::{PartitionKey, Uuid};
 use log::{FoundLog, LogCore};
 use metadata::MetadataImage;
 
@@ -41,6 +41,10 @@ fn strays<'a>(
     let is_stray = |found: &&FoundLog| {
         // Without an id the directory is no partition's yet; opening a topic of its name decides.
         let Some(topic_id) = found.topic_id else { return false };
+        // The metadata log lives in a log directory too; the controller owns it.
+        if topic_id == Uuid::METADATA_TOPIC {
+            return false;
+        }
         let key = PartitionKey { topic_id, partition: found.partition };
         let mine = key.home_core(config.cores) == config.core;
         let held = image.topics.partition(topic_id, found.partition);
@@ -65,7 +69,6 @@ fn names(found: &FoundLog) -> (String, String) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use base::Uuid;
 
     #[test]
     fn names_fit_the_file_system() {

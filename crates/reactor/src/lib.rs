@@ -41,7 +41,7 @@ pub use crate::exec::{Class, Task, spawn, yield_now};
 pub use crate::handover::Handover;
 pub use crate::percore::{core, counters, now, random_u64};
 pub use crate::runtime::{CoreSpec, OnPanic, Runtime, RuntimeConfig, block_on};
-pub use crate::stop::{StopHandle, is_stopping, stopping};
+pub use crate::stop::{StopHandle, is_stopping, stop, stopping};
 pub use crate::timer::{Elapsed, Sleep, sleep, sleep_until, timeout};
 pub use crate::unblock::unblock;
 pub use base::{CoreId, Now};

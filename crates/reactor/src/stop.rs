@@ -100,6 +100,11 @@ pub async fn stopping() {
     .await;
 }
 
+/// Asks this core's runtime, or simulated node, to stop: for a task that cannot go on.
+pub fn stop() {
+    percore::current().stop.stop();
+}
+
 /// True once the runtime, or the simulated node, was asked to stop.
 pub fn is_stopping() -> bool {
     percore::current().stop.is_stopping()
