@@ -215,6 +215,9 @@ async fn create_topics(pair: &mut Pair) {
             create(vec![topic(&name, partitions, factor)])
         );
     }
+}
+
+async fn create_assigned_topics(pair: &mut Pair) {
     let cases: [&[(i32, &[i32])]; 9] = [
         &[(0, &[1])],
         &[(0, &[1]), (1, &[1])],
@@ -250,6 +253,9 @@ async fn create_topics(pair: &mut Pair) {
             create(vec![assigned(topic(&name, -1, 1), case)])
         );
     }
+}
+
+async fn create_configured_topics(pair: &mut Pair) {
     let configs: [&[(&str, Option<&str>)]; 9] = [
         &[("retention.ms", Some("1000")), ("cleanup.policy", Some("compact,delete"))],
         &[("retention.ms", None)],
@@ -618,6 +624,8 @@ async fn run(config: quorum::QuorumConfig, directory: Uuid, kafka: Kafka) {
     reactor::sleep(std::time::Duration::from_millis(200)).await;
     let mut pair = Pair { kafka, handle, compared: 0, differences: Vec::new() };
     create_topics(&mut pair).await;
+    create_assigned_topics(&mut pair).await;
+    create_configured_topics(&mut pair).await;
     create_partitions(&mut pair).await;
     delete_topics(&mut pair).await;
     incremental_alter_configs(&mut pair).await;

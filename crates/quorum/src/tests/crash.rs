@@ -108,7 +108,7 @@ async fn live(told: Shared, seed: u64) {
             for n in 0.. {
                 let name = format!("topic-{life}-{client}-{n}");
                 let Some(id) = create_one(&node, &told, name, 1 + (n % 4)).await else { return };
-                if reactor::random_u64() % 3 == 0 && delete_one(&node, &told, id).await.is_none() {
+                if reactor::random_u64().is_multiple_of(3) && delete_one(&node, &told, id).await.is_none() {
                     return;
                 }
             }
