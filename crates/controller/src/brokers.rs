@@ -224,6 +224,9 @@ impl Controller {
         }
         self.heartbeats.touch(id, next.is_fenced(), request.current_metadata_offset);
         self.note_directories(&broker, request, &mut records);
+        if next == BrokerState::ShutdownNow {
+            self.heartbeats.end_session(id);
+        }
         if next == BrokerState::ControlledShutdown {
             let last = env.next_offset + records.len() as Offset - 1;
             self.heartbeats.begin_shutdown(id, last);

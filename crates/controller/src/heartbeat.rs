@@ -57,6 +57,11 @@ impl Heartbeats {
         self.contacts.insert(broker, (epoch, now.mono_ns));
     }
 
+    /// Notes that the broker is leaving: its next incarnation need not wait.
+    pub(crate) fn end_session(&mut self, broker: BrokerId) {
+        self.contacts.remove(&broker);
+    }
+
     /// True when this incarnation of the broker was heard from within the session timeout.
     pub(crate) fn has_session(&self, broker: BrokerId, epoch: i64, now: Now) -> bool {
         self.contacts

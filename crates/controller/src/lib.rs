@@ -32,3 +32,6 @@ pub use controller::{Controller, ControllerConfig, Decision, Env, QuorumChange};
 pub use dispatch::RequestError;
 pub use error::ApiError;
 pub use names::reason_invalid;
+
+#[cfg(test)]
+mod tests;
