@@ -19,7 +19,7 @@ use crate::{DirStart, FoundLog, LogCore, LogError};
 /// # Errors
 /// [`LogError::Io`] when the directory cannot be used at all. Damage in single partitions is not an error here.
 pub async fn open_dir(dir: &Path) -> Result<DirStart, LogError> {
-    fs::create_dir_all(dir).await.context("create", dir)?;
+    make_dir(dir).await?;
     let marker_path = dir.join(names::CLEAN_SHUTDOWN);
     let marker_text = read_text(&marker_path).await?;
     let clean = marker_text.is_some();
@@ -43,6 +43,28 @@ pub async fn open_dir(dir: &Path) -> Result<DirStart, LogError> {
         start_offsets: Arc::new(read_offsets(dir, names::START_OFFSETS).await?),
         high_watermarks: Arc::new(read_offsets(dir, names::HIGH_WATERMARKS).await?),
     })
+}
+
+/// Makes the directory and those above it that are missing, durably.
+async fn make_dir(dir: &Path) -> Result<(), LogError> {
+    let mut missing = Vec::new();
+    for above in dir.ancestors() {
+        if above.as_os_str().is_empty() || fs::exists(above).await.context("stat", above)? {
+            break;
+        }
+        missing.push(above);
+    }
+    fs::create_dir_all(dir).await.context("create", dir)?;
+    for made in missing {
+        let parent = made.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        fs::sync_dir(parent).await.context("sync", parent)?;
+    }
+    // A run before this one may have been killed between making the directory and syncing its name. A parent that cannot
+    // be opened was not made by us.
+    if let Some(parent) = dir.parent().filter(|parent| !parent.as_os_str().is_empty()) {
+        let _ = fs::sync_dir(parent).await;
+    }
+    Ok(())
 }
 
 /// The partition directories; directories of deleted partitions are unlinked on the way.

@@ -69,6 +69,8 @@ pub(crate) struct LogInner {
     /// Woken when the writer stops.
     pub writer_stopped: Notify,
     pub writing_epochs: Cell<bool>,
+    /// Held by whoever writes the leader epoch checkpoint.
+    pub epoch_file: Semaphore,
     /// Held by whoever changes the set of files: truncation, retention, deletion, closing.
     pub exclusive: Semaphore,
     pub on_progress: RefCell<Option<ProgressCallback>>,

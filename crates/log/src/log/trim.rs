@@ -106,7 +106,8 @@ impl LogInner {
         Ok(())
     }
 
-    /// Renames the files of segments that are no longer part of the log, and unlinks them after the delay.
+    /// Renames the files of segments that are no longer part of the log, and unlinks them after the delay. One segment
+    /// durably after the other, oldest first: the names that are left after a power cut never have a hole.
     async fn retire(&self, bases: Vec<Offset>, delay_ms: i64) -> Result<(), LogError> {
         let mut retired: Vec<PathBuf> = Vec::new();
         for base in bases {
@@ -121,9 +122,9 @@ impl LogInner {
                     Err(error) => return Err(crate::io::failed("rename", &path, &error)),
                 }
             }
+            let dir = self.dir.borrow().clone();
+            fs::sync_dir(&dir).await.context("sync", &dir)?;
         }
-        let dir = self.dir.borrow().clone();
-        fs::sync_dir(&dir).await.context("sync", &dir)?;
         spawn(Class::Background, async move {
             reactor::sleep(Duration::from_millis(delay_ms.max(0) as u64)).await;
             for path in retired {
@@ -278,7 +279,8 @@ impl LogInner {
         for extension in EXTENSIONS {
             remove_if_there(&self.path(names::segment_file(base, extension))).await?;
         }
-        Ok(())
+        let dir = self.dir.borrow().clone();
+        fs::sync_dir(&dir).await.context("sync", &dir)
     }
 
     /// Cuts a segment's file before the batch that holds `offset`, and opens it for appends.

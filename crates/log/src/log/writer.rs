@@ -387,6 +387,7 @@ impl LogInner {
     }
 
     pub async fn write_epochs(&self) -> Result<(), LogError> {
+        let _permit = self.epoch_file.acquire().await;
         let text = checkpoint::write_epochs(&self.state.borrow().epochs);
         let path = self.path(names::EPOCHS);
         fs::write_atomic_durable(&path, text.into_bytes()).await.context("write", &path)

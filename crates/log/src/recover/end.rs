@@ -46,6 +46,7 @@ pub(crate) async fn segment_bases(path: &Path) -> Result<Vec<Offset>, LogError> 
 pub(crate) async fn find_end(path: &Path) -> Result<LogEnd, LogError> {
     let bases = segment_bases(path).await?;
     let segment = bases.last().copied().unwrap_or(0);
+    fs::sync_dir(path).await.context("sync", path)?;
     let epochs = read_text(&path.join(names::EPOCHS)).await?;
     let mut end = LogEnd {
         offset: segment,
@@ -61,6 +62,10 @@ pub(crate) async fn find_end(path: &Path) -> Result<LogEnd, LogError> {
         let (check, last) = if base == segment { (Check::Crc, None) } else { (Check::Headers, Some(base)) };
         let file_path = path.join(names::segment_file(base, names::LOG));
         let file = File::open(&file_path, OpenOptions::READ).await.context("open", &file_path)?;
+        if base == segment {
+            // The journal goes once this was read: what the file holds without being durable must not go with it.
+            file.sync_all().await.context("sync", &file_path)?;
+        }
         let size = file.size().context("stat", &file_path)?;
         let from = match last {
             Some(base) => last_indexed(path, base, size).await?,

@@ -27,6 +27,8 @@ pub(crate) struct Loader<'a> {
     pub segments: VecDeque<Segment>,
     /// `None` when the checkpoint is absent or damaged.
     pub epochs: Option<Vec<EpochEntry>>,
+    /// The directory was stopped cleanly.
+    pub clean: bool,
     /// Base offset of the first segment whose indexes were made anew.
     pub rebuilt_from: Option<Offset>,
 }
@@ -47,6 +49,7 @@ pub(crate) async fn load(
         interval: config.index_interval_bytes,
         segments: VecDeque::new(),
         epochs: read_epochs(dir).await?,
+        clean: start.clean,
         rebuilt_from: None,
     };
     let checkpointed = loader.epochs.clone();
@@ -56,7 +59,7 @@ pub(crate) async fn load(
         (false, Some(point)) => *point,
         (false, None) => 0,
     };
-    loader.load_segments(&files, trusted, start.clean).await?;
+    loader.load_segments(&files, trusted).await?;
     loader.ensure_last(start_offset).await?;
     let first = loader.segments.front().expect("a log has a segment").base;
     let start_offset = start_offset.max(first);
@@ -85,7 +88,7 @@ impl Loader<'_> {
         self.dir.join(names::segment_file(base, extension))
     }
 
-    async fn load_segments(&mut self, files: &Files, trusted: Offset, clean: bool) -> Result<(), LogError> {
+    async fn load_segments(&mut self, files: &Files, trusted: Offset) -> Result<(), LogError> {
         let bases = &files.bases;
         for (i, &base) in bases.iter().enumerate() {
             let next = bases.get(i + 1).copied();
@@ -97,7 +100,7 @@ impl Loader<'_> {
                 self.believe(base, next.expect("only a segment with a successor is believed")).await?;
                 continue;
             }
-            if next.is_none() && clean && self.load_last(base, txns).await? {
+            if next.is_none() && self.clean && self.load_last(base, txns).await? {
                 continue;
             }
             let stop = self.rebuild(base, next.is_none()).await?;
@@ -184,6 +187,7 @@ impl Loader<'_> {
         let path = self.path(base, names::LOG);
         let file = File::open(&path, OpenOptions::READ).await.context("open", &path)?;
         let size = file.size().context("stat", &path)?;
+        file.sync_data().await.context("sync", &path)?;
         let mut segment = Segment::new(base, base, Stage::Open, Tail::complete(0), Link::Start, reactor::now().wall_ms);
         let mut window = Window::new(&file, &path, size);
         let (interval, known) = (self.interval, &mut self.epochs);
@@ -251,9 +255,12 @@ impl Loader<'_> {
         let base = segment.base;
         let path = self.path(base, names::LOG);
         let file = File::open(&path, DIRECT).await.context("open", &path)?;
-        if file.size().context("stat", &path)? != found.position {
-            file.set_len(found.position).await.context("truncate", &path)?;
+        // The length is set also when it is right: that waits for writes of a process that was killed a moment ago.
+        file.set_len(found.position).await.context("truncate", &path)?;
+        if !self.clean {
+            // What was found may have been written without being durable, and is promised from now on.
             file.sync_all().await.context("sync", &path)?;
+            fs::sync_dir(self.dir).await.context("sync", self.dir)?;
         }
         let from = block_floor(found.position);
         let mut residue = vec![0; (found.position - from) as usize];
@@ -293,13 +300,15 @@ impl Loader<'_> {
         Ok(())
     }
 
+    /// Removes segments from the end on, one durably after the other: the names that are left never have a hole.
     async fn remove_segments(&self, bases: &[Offset]) -> Result<(), LogError> {
-        for base in bases {
+        for base in bases.iter().rev() {
             for extension in [names::LOG, names::INDEX, names::TIME_INDEX, names::TXN_INDEX] {
                 remove_if_there(&self.path(*base, extension)).await?;
             }
+            fs::sync_dir(self.dir).await.context("sync", self.dir)?;
         }
-        fs::sync_dir(self.dir).await.context("sync", self.dir)
+        Ok(())
     }
 
     /// Makes sure of a segment that takes appends, and that it does not end before the log starts.

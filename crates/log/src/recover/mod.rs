@@ -82,6 +82,7 @@ pub(crate) async fn open_log(
         writing: Cell::new(false),
         writer_stopped: Notify::new(),
         writing_epochs: Cell::new(false),
+        epoch_file: Semaphore::new(1),
         exclusive: Semaphore::new(1),
         on_progress: RefCell::new(None),
         producers: RefCell::new(None),

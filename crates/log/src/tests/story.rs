@@ -237,3 +237,38 @@ fn processes_die_at_random_moments() {
         }
     }
 }
+
+/// The same under simulation: the death comes between any two steps of the program, and under the `durable` rung it may be
+/// a power cut.
+#[test]
+fn simulated_processes_and_machines_die_at_random_moments() {
+    let number = |name| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
+    let first = number("ODRADEK_LOG_SEED").unwrap_or(0);
+    for seed in first..first + number("ODRADEK_LOG_SEEDS").unwrap_or(25) {
+        simulated_life(seed);
+    }
+}
+
+fn simulated_life(seed: u64) {
+    let mut sim = reactor::sim::Sim::new(seed);
+    let mut prng = Prng::new(seed);
+    let rung = if prng.chance(3, 4) { Durability::Durable } else { Durability::Written };
+    let node = sim.add_client();
+    let world = World::new(Path::new("/data"), rung, &mut prng);
+    for life in 0..10 {
+        let context = format!("seed {seed} life {life} {rung:?}");
+        let (life_us, clean) = (prng.below(40_000), prng.chance(1, 5));
+        let run = Rc::clone(&world).run(Prng::new(prng.next_u64()), life_us, clean, context);
+        let task = sim.spawn(node, CoreId(0), run);
+        // Mostly the death comes while the log lives, sometimes while it is recovered or closed.
+        let bound = Duration::from_micros(if prng.chance(1, 2) { 1 + prng.below(60_000) } else { 10_000_000 });
+        sim.run_until(bound, || task.is_finished());
+        drop(task);
+        if rung == Durability::Durable && prng.chance(1, 2) {
+            sim.crash(node);
+        } else {
+            sim.kill(node);
+        }
+        sim.restart(node);
+    }
+}
