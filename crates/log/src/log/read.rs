@@ -99,7 +99,8 @@ impl LogInner {
         let times = read_if_there(&name(names::TIME_INDEX)).await?;
         let reason = match (offsets, times) {
             (Some(offsets), Some(times)) => match SparseIndex::parse(&offsets, &times, source.size) {
-                Ok(index) => return Ok(index),
+                Ok(index) if self.covers(&index, source).await? => return Ok(index),
+                Ok(_) => "batches at the end of the segment are newer than its last time entry".to_owned(),
                 Err(error) => error.to_string(),
             },
             _ => "an index file is missing".to_owned(),
@@ -116,6 +117,20 @@ impl LogInner {
         write_file(&name(names::INDEX), segment.index.offset_bytes()).await?;
         write_file(&name(names::TIME_INDEX), segment.index.time_bytes()).await?;
         Ok(segment.index)
+    }
+
+    /// A cut-off time index parses like a whole one, but the batches behind the last offset entry give it away: the last
+    /// time entry of a complete segment has the segment's largest timestamp.
+    async fn covers(&self, index: &SparseIndex, source: &Source) -> Result<bool, LogError> {
+        let from = index.last_offset().map_or(0, |entry| entry.position as u64);
+        let largest = index.last_time().map_or(-1, |entry| entry.timestamp);
+        let mut window = Window::sized(&source.file, &source.path, source.size, LOOK_BYTES);
+        let mut newer = false;
+        scan(&mut window, from, source.base, Check::Headers, |scanned| {
+            newer |= scanned.header.max_timestamp > largest;
+        })
+        .await?;
+        Ok(!newer)
     }
 
     /// See [`crate::Log::locate`].

@@ -167,7 +167,9 @@ impl Loader<'_> {
             segment.link = Link::After(scanned.header.crc);
         })
         .await?;
-        if found.stop.is_some() {
+        // The last time entry is written at the close and has the largest timestamp: if a batch has a larger one, entries
+        // are missing.
+        if found.stop.is_some() || segment.times.max > segment.index.last_time().map_or(-1, |entry| entry.timestamp) {
             return Ok(false);
         }
         segment.txns = txns;

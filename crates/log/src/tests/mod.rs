@@ -1,3 +1,7 @@
 mod basic;
+mod damage;
+mod faults;
+mod kafka;
 mod kit;
+mod search;
 mod story;
