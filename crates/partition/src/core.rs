@@ -205,7 +205,7 @@ impl PartitionCore {
         registration: &PartitionRegistration,
     ) -> Result<(Partition, usize), String> {
         let settings = self.settings(image, &id);
-        let dir = self.dir_of(registration);
+        let dir = self.dir_of(&id, registration);
         let logs = &self.0.config.dirs[dir].logs;
         let mut attempts = 0;
         let (log, recovery) = loop {
@@ -247,10 +247,17 @@ impl PartitionCore {
         Ok((partition, dir))
     }
 
-    /// The directory the controller assigned, or the first one if it left that open.
-    fn dir_of(&self, registration: &PartitionRegistration) -> usize {
+    /// The directory the controller assigned; if it left that open, the one in which the partition was found at the
+    /// start, or the first.
+    fn dir_of(&self, id: &LogId, registration: &PartitionRegistration) -> usize {
+        let dirs = &self.0.config.dirs;
         let assigned = registration.directory(self.0.config.broker_id);
-        self.0.config.dirs.iter().position(|dir| Some(dir.id) == assigned).unwrap_or(0)
+        let is_here = |dir: &LogDir| {
+            let found = &dir.logs.config().start.found;
+            found.iter().any(|f| f.topic_id == Some(id.key.topic_id) && f.partition == id.key.partition)
+        };
+        let assigned = dirs.iter().position(|dir| Some(dir.id) == assigned);
+        assigned.or_else(|| (dirs.len() > 1).then(|| dirs.iter().position(is_here))?).unwrap_or(0)
     }
 
     fn settings(&self, image: &MetadataImage, id: &LogId) -> Settings {

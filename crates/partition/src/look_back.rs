@@ -13,8 +13,8 @@ use crate::backlog::Slot;
 use crate::error::PartitionError;
 use crate::partition::Partition;
 
-/// Searches at the same time on one core; a retry beyond is refused as if nothing had been found, and tried again by its
-/// client.
+/// Searches at the same time on one core; a retry beyond is refused as if nothing had been found, and tried again by
+/// its client.
 const SEARCHES_MAX: usize = 64;
 /// How many offsets back a search goes, in steps: a producer's last batches lie close together unless many producers
 /// write between them.

@@ -119,9 +119,9 @@ fn next_batch(world: &SharedWorld, prng: &mut Prng, id: usize) -> (i32, Vec<Stri
     (sequence, values)
 }
 
-/// Opens the partition for life number `life`.
+/// Opens the partition for life number `life`. The number of cores changes from life to life, and with it the home.
 pub(super) async fn begin(dir: &Path, life: usize) -> (Rig, Partition) {
-    let rig = Rig::start(dir, "").await;
+    let rig = Rig::start_on(&[dir], 1 + life as u16 % 3, "").await;
     let partition = rig.create("lives", life as LeaderEpoch, &[("segment.bytes", "1048576")]).await;
     (rig, partition)
 }

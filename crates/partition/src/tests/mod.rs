@@ -31,10 +31,13 @@ use crate::{
 /// This broker.
 const BROKER: i32 = 1;
 
-/// One core of a broker on a directory.
+/// The data cores of a broker, all on this one thread.
 pub(super) struct Rig {
+    /// The first, in most tests the only one.
     pub core: PartitionCore,
-    logs: Vec<LogCore>,
+    cores: Vec<PartitionCore>,
+    /// By directory, then by core.
+    logs: Vec<Vec<LogCore>>,
     image: RefCell<Arc<MetadataImage>>,
 }
 
@@ -49,38 +52,58 @@ fn broker_config(more: &str) -> BrokerConfig {
 }
 
 impl Rig {
-    /// With one log directory.
+    /// One core and one log directory.
     pub async fn start(dir: &Path, more: &str) -> Rig {
-        Rig::start_on(&[dir], more).await
+        Rig::start_on(&[dir], 1, more).await
     }
 
-    /// With several log directories; the id of each is its place in the list.
-    pub async fn start_on(paths: &[&Path], more: &str) -> Rig {
-        let core = CoreId(0);
-        let mut all = Vec::new();
-        for (i, path) in paths.iter().enumerate() {
+    /// Several cores and log directories; the id of a directory is its place in the list.
+    pub async fn start_on(paths: &[&Path], cores: u16, more: &str) -> Rig {
+        let mut logs = Vec::new();
+        for path in paths {
             let found = log::open_dir(path).await.expect("a usable directory");
-            let mut config = LogCoreConfig::new(path.to_path_buf(), core, Durability::Durable, found);
-            config.tail_bytes_max = 16 << 20;
-            config.unwritten_bytes_max = 8 << 20;
-            let logs = LogCore::open(config).await.expect("a journal");
-            all.push(LogDir { id: Uuid::from_u128(i as u128), logs });
+            let mut by_core = Vec::new();
+            for core in 0..cores {
+                let mut config =
+                    LogCoreConfig::new(path.to_path_buf(), CoreId(core), Durability::Durable, found.clone());
+                config.tail_bytes_max = 16 << 20;
+                config.unwritten_bytes_max = 8 << 20;
+                by_core.push(LogCore::open(config).await.expect("a journal"));
+            }
+            logs.push(by_core);
         }
-        let logs = all.iter().map(|dir| dir.logs.clone()).collect();
         let broker = Arc::new(broker_config(more));
-        let core = PartitionCore::new(PartitionCoreConfig { broker_id: BROKER, core, cores: 1, broker, dirs: all });
-        core.start_tasks();
-        Rig { core, logs, image: RefCell::new(Arc::new(MetadataImage::default())) }
+        let start_core = |core: u16| {
+            let dir = |(i, logs): (usize, &Vec<LogCore>)| LogDir {
+                id: Uuid::from_u128(i as u128),
+                logs: logs[usize::from(core)].clone(),
+            };
+            let dirs = logs.iter().enumerate().map(dir).collect();
+            let (broker, core) = (broker.clone(), CoreId(core));
+            let core = PartitionCore::new(PartitionCoreConfig { broker_id: BROKER, core, cores, broker, dirs });
+            core.start_tasks();
+            core
+        };
+        let cores: Vec<PartitionCore> = (0..cores).map(start_core).collect();
+        Rig { core: cores[0].clone(), cores, logs, image: RefCell::new(Arc::new(MetadataImage::default())) }
     }
 
     /// Stops cleanly.
     pub async fn close(&self) {
-        self.core.close().await.expect("closed");
-        for logs in &self.logs {
-            let dir = &logs.config().dir;
-            log::write_checkpoints(dir, logs.checkpoint()).await.expect("written");
+        for core in &self.cores {
+            core.close().await.expect("closed");
+        }
+        for by_core in &self.logs {
+            let dir = &by_core[0].config().dir;
+            let entries = by_core.iter().flat_map(LogCore::checkpoint).collect();
+            log::write_checkpoints(dir, entries).await.expect("written");
             log::write_clean_shutdown(dir, 1).await.expect("written");
         }
+    }
+
+    /// An open partition, on whichever core it lives.
+    pub fn partition(&self, key: PartitionKey) -> Partition {
+        self.cores[key.home_core(self.cores.len() as u16).index()].partition(key).expect("open")
     }
 
     /// Applies a change of the metadata.
@@ -89,7 +112,7 @@ impl Rig {
         change(&mut delta);
         delta.finish(Provenance::default());
         let image = delta.image().clone();
-        self.core.apply(&image, &delta).await;
+        reactor::join_all(self.cores.iter().map(|core| core.apply(&image, &delta))).await;
         *self.image.borrow_mut() = image;
     }
 
@@ -104,7 +127,7 @@ impl Rig {
             }
         })
         .await;
-        self.core.partition(key(name)).expect("just created")
+        self.partition(key(name))
     }
 }
 

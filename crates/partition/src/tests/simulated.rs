@@ -75,7 +75,7 @@ fn fault(path_contains: &str, on: FaultOn, errno: i32) -> Fault {
 async fn two_directories() -> (Rig, Partition, Partition) {
     let paths = [data_dir(), PathBuf::from("/more")];
     reactor::fs::create_dir_all(&paths[1]).await.expect("a disk");
-    let rig = Rig::start_on(&[&paths[0], &paths[1]], "").await;
+    let rig = Rig::start_on(&[&paths[0], &paths[1]], 1, "").await;
     rig.change(|delta| {
         for (i, name) in ["a", "b"].into_iter().enumerate() {
             let directories = vec![Uuid::from_u128(i as u128)];
@@ -84,7 +84,7 @@ async fn two_directories() -> (Rig, Partition, Partition) {
         }
     })
     .await;
-    let (a, b) = (rig.core.partition(key("a")).expect("open"), rig.core.partition(key("b")).expect("open"));
+    let (a, b) = (rig.partition(key("a")), rig.partition(key("b")));
     (rig, a, b)
 }
 
