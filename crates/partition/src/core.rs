@@ -4,7 +4,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use base::{BrokerId, CoreId, PartitionKey, Uuid};
-use config::BrokerConfig;
+use config::{BrokerConfig, TopicConfig};
 use log::{LogCore, LogError, LogId};
 use metadata::{ConfigResource, ConfigResourceType, LocalReplica, MetadataDelta, MetadataImage, PartitionRegistration};
 use replica::{EpochCache, EpochEntry, Leadership, Replica, ReplicaInit};
@@ -69,6 +69,8 @@ pub(crate) struct CoreInner {
     image: RefCell<Arc<MetadataImage>>,
     hosted: RefCell<BTreeMap<PartitionKey, Hosted>>,
     pub shared: Rc<Shared>,
+    /// The topic whose configuration was worked out last, since the partitions of a topic come one after the other.
+    resolved: RefCell<Option<(Arc<str>, Rc<TopicConfig>)>>,
     /// The first image was applied.
     settled: Cell<bool>,
     /// What runs by the clock.
@@ -85,6 +87,7 @@ impl PartitionCore {
             image: RefCell::new(Arc::new(MetadataImage::default())),
             hosted: RefCell::new(BTreeMap::new()),
             shared: Rc::new(Shared::new()),
+            resolved: RefCell::new(None),
             settled: Cell::new(false),
             tasks: RefCell::new(Vec::new()),
         }))
@@ -151,12 +154,13 @@ impl PartitionCore {
             strays::set_aside(&self.0.config, image).await;
         }
         self.follow_broker_config(image, delta);
+        *self.0.resolved.borrow_mut() = None;
         let changes = delta.local_changes(self.0.config.broker_id);
         // A deleted topic's successor of the same name takes its directory, so the deletions come first.
         for_each_of(changes.deleted, |replica| self.remove(replica)).await;
-        let mine: Vec<LocalReplica> = changes.leading.into_iter().chain(changes.following).collect();
+        let mine = changes.leading.into_iter().chain(changes.following).filter(|r| self.is_home_of(r.key)).collect();
         for_each_of(mine, |replica| self.open_or_update(image, replica)).await;
-        self.follow_topic_configs(image, delta);
+        self.follow_topic_configs(image, delta).await;
         *self.0.image.borrow_mut() = image.clone();
     }
 
@@ -175,9 +179,6 @@ impl PartitionCore {
     }
 
     async fn open_or_update(&self, image: &Arc<MetadataImage>, replica: LocalReplica) {
-        if !self.is_home_of(replica.key) {
-            return;
-        }
         let known = match self.0.hosted.borrow().get(&replica.key) {
             Some(Hosted::Open { partition, .. }) => Some(partition.clone()),
             Some(Hosted::Failed { .. }) => return,
@@ -261,14 +262,23 @@ impl PartitionCore {
     }
 
     fn settings(&self, image: &MetadataImage, id: &LogId) -> Settings {
+        let known = self.0.resolved.borrow().as_ref().filter(|(topic, _)| *topic == id.topic).map(|(_, c)| c.clone());
+        let config = known.unwrap_or_else(|| {
+            let config = Rc::new(self.resolve(image, &id.topic));
+            *self.0.resolved.borrow_mut() = Some((id.topic.clone(), config.clone()));
+            config
+        });
+        Settings::new(&id.dir_name(), &config)
+    }
+
+    fn resolve(&self, image: &MetadataImage, topic: &str) -> TopicConfig {
         let broker = self.broker_config();
-        let config = topic_config(image, &id.topic, &broker.values).or_else(|error| {
-            tracing::error!(topic = %id.topic, %error, "the topic's configuration is ignored");
-            topic_config(&MetadataImage::default(), &id.topic, &broker.values)
+        let config = topic_config(image, topic, &broker.values).or_else(|error| {
+            tracing::error!(topic, %error, "the topic's configuration is ignored");
+            topic_config(&MetadataImage::default(), topic, &broker.values)
         });
         // The broker's own values were validated when it started and when they changed.
-        let config = config.expect("the broker's values give a valid configuration for a topic without overrides");
-        Settings::new(&id.dir_name(), &config)
+        config.expect("the broker's values give a valid configuration for a topic without overrides")
     }
 
     /// Lays the image's dynamic broker options over the static ones, if they changed.
@@ -288,7 +298,7 @@ impl PartitionCore {
     }
 
     /// Gives open partitions the settings of the image where those may have changed.
-    fn follow_topic_configs(&self, image: &MetadataImage, delta: &MetadataDelta) {
+    async fn follow_topic_configs(&self, image: &MetadataImage, delta: &MetadataDelta) {
         let all = delta.configs().iter().any(|resource| resource.kind == ConfigResourceType::Broker);
         let topic_changed =
             |partition: &Partition| all || delta.configs().contains(&ConfigResource::topic(&partition.id().topic));
@@ -297,6 +307,8 @@ impl PartitionCore {
         }
         for partition in self.partitions().iter().filter(|partition| topic_changed(partition)) {
             partition.set_settings(self.settings(image, partition.id()));
+            // The default of all brokers concerns every partition; requests go on in between.
+            reactor::yield_now().await;
         }
     }
 
