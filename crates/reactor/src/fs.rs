@@ -144,17 +144,7 @@ impl File {
     /// Enters the file into the ring's table of registered files, which makes every operation on it cheaper. Worth it for
     /// files that see thousands of operations. False when there is no room in the table; the file works all the same.
     pub fn register(&self) -> bool {
-        match (&self.fd.core().backend, self.fd.fixed()) {
-            (_, Some(_)) => true,
-            (Backend::Sim(_), None) => false,
-            (Backend::Uring(uring), None) => match uring.register_file(self.fd.raw()) {
-                Some(index) => {
-                    self.fd.set_fixed(index);
-                    true
-                }
-                None => false,
-            },
-        }
+        self.fd.register()
     }
 
     async fn run<B: IoBuf>(&self, request: Request, buf: B) -> (io::Result<usize>, B) {

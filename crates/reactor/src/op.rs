@@ -25,11 +25,13 @@ pub(crate) struct Fd {
     raw: i32,
     /// Index in the ring's table of registered files, or -1.
     fixed: std::cell::Cell<i32>,
+    /// The last receive took all there was: the next one had better wait for more than look first.
+    drained: std::cell::Cell<bool>,
 }
 
 impl Fd {
     pub fn new(core: Rc<Core>, raw: i32) -> Rc<Fd> {
-        Rc::new(Fd { core, raw, fixed: std::cell::Cell::new(-1) })
+        Rc::new(Fd { core, raw, fixed: std::cell::Cell::new(-1), drained: std::cell::Cell::new(false) })
     }
 
     pub fn raw(&self) -> i32 {
@@ -44,8 +46,22 @@ impl Fd {
         u32::try_from(self.fixed.get()).ok()
     }
 
-    pub fn set_fixed(&self, index: u32) {
-        self.fixed.set(index as i32);
+    pub fn is_drained(&self) -> bool {
+        self.drained.get()
+    }
+
+    pub fn set_drained(&self, drained: bool) {
+        self.drained.set(drained);
+    }
+
+    /// Enters the descriptor into the ring's table of registered files; false when there is no room.
+    pub fn register(&self) -> bool {
+        if self.fixed().is_none()
+            && let Some(index) = self.core.register_file(self.raw)
+        {
+            self.fixed.set(index as i32);
+        }
+        self.fixed().is_some()
     }
 }
 

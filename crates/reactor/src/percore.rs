@@ -188,6 +188,14 @@ impl Core {
         }
     }
 
+    /// Puts a descriptor into the ring's table of registered files, if there is one with room.
+    pub fn register_file(&self, raw: i32) -> Option<u32> {
+        match &self.backend {
+            Backend::Uring(uring) => uring.register_file(raw),
+            Backend::Sim(_) => None,
+        }
+    }
+
     /// Takes a descriptor out of the ring's table of registered files.
     pub fn unregister_file(&self, index: u32) {
         if let Backend::Uring(uring) = &self.backend {

@@ -68,7 +68,6 @@ fn serve(echo: bool) -> Server {
         poll.registry().register(&mut listener, LISTENER, Interest::READABLE).expect("epoll");
         let mut events = Events::with_capacity(2 * CONNECTIONS);
         let mut connections = Vec::new();
-        let mut buf = vec![0u8; if echo { 16 << 10 } else { FRAME_BYTES }];
         while !end.load(Ordering::Relaxed) {
             poll.poll(&mut events, Some(Duration::from_millis(50))).expect("epoll");
             for event in &events {
@@ -77,13 +76,14 @@ fn serve(echo: bool) -> Server {
                         stream.set_nodelay(true).expect("a TCP option");
                         let token = Token(connections.len());
                         poll.registry().register(&mut stream, token, Interest::READABLE).expect("epoll");
-                        connections.push(Some(stream));
+                        // A buffer of its own: a frame has to stay somewhere until it is whole.
+                        connections.push(Some((stream, vec![0u8; if echo { 16 << 10 } else { FRAME_BYTES }])));
                     }
                     continue;
                 }
                 let slot = &mut connections[event.token().0];
-                if let Some(stream) = slot
-                    && !exchange(stream, &mut buf, echo)
+                if let Some((stream, buf)) = slot
+                    && !exchange(stream, buf, echo)
                 {
                     *slot = None;
                 }

@@ -5,6 +5,7 @@
 //! of a small shared machine mean little. The load comes from threads of this process on the second CPU.
 //!
 //! `cargo run --release -p odradek-benches --features glommio --bin runtime_patterns -- --rounds 5 --seconds 2 --dir /some/dir`
+//! and `--only echo,sink` for some of them.
 
 mod baseline;
 #[cfg(feature = "glommio")]
@@ -76,16 +77,25 @@ struct Arguments {
     rounds: usize,
     seconds: f64,
     dir: PathBuf,
+    /// Of the four patterns (echo, sink, trips, append) those whose name is contained; all when empty.
+    only: String,
+}
+
+impl Arguments {
+    fn wants(&self, pattern: &str) -> bool {
+        self.only.is_empty() || self.only.contains(pattern)
+    }
 }
 
 fn arguments() -> Arguments {
-    let mut parsed = Arguments { rounds: 5, seconds: 2.0, dir: std::env::temp_dir() };
+    let mut parsed = Arguments { rounds: 5, seconds: 2.0, dir: std::env::temp_dir(), only: String::new() };
     let mut words = std::env::args().skip(1);
     while let (Some(name), Some(value)) = (words.next(), words.next()) {
         match name.as_str() {
             "--rounds" => parsed.rounds = value.parse().expect("a number of rounds"),
             "--seconds" => parsed.seconds = value.parse().expect("a number of seconds"),
             "--dir" => parsed.dir = value.into(),
+            "--only" => parsed.only = value,
             _ => panic!("unknown argument {name}"),
         }
     }
@@ -104,18 +114,20 @@ fn main() {
     let mut sink = Table::new("sink of 1 MiB frames", "MB/s", "CPU s/GB");
     let mut trips = Table::new("round trip to another core, both asleep", "p50 us", "p99 us");
     let mut append = Table::new("direct appends of 128 KiB, preallocated, 8 in flight", "MB/s", "CPU s/GB");
-    for _ in 0..arguments.rounds {
-        for contender in &contenders {
-            if let Some(start) = contender.echo {
+    for round in 0..arguments.rounds {
+        // Nobody is always the first.
+        for turn in 0..contenders.len() {
+            let contender = &contenders[(round + turn) % contenders.len()];
+            if let Some(start) = contender.echo.filter(|_| arguments.wants("echo")) {
                 echo.add(contender.name, load::small_requests(&start(), duration));
             }
-            if let Some(start) = contender.sink {
+            if let Some(start) = contender.sink.filter(|_| arguments.wants("sink")) {
                 sink.add(contender.name, load::large_frames(&start(), duration));
             }
-            if let Some(run) = contender.round_trips {
+            if let Some(run) = contender.round_trips.filter(|_| arguments.wants("trips")) {
                 trips.add(contender.name, Outcome::of_latencies(run()));
             }
-            if let Some(run) = contender.append {
+            if let Some(run) = contender.append.filter(|_| arguments.wants("append")) {
                 let path = arguments.dir.join("runtime_patterns.data");
                 append.add(contender.name, load::appends(&path, run));
                 let _ = std::fs::remove_file(&path);

@@ -23,15 +23,15 @@ pub fn contenders() -> Vec<Contender> {
     vec![
         Contender {
             name: "reactor",
-            echo: Some(|| serve(echo)),
-            sink: Some(|| serve(sink)),
+            echo: Some(|| serve(echo, false)),
+            sink: Some(|| serve(sink, false)),
             round_trips: Some(|| round_trips(Duration::ZERO)),
             append: Some(|path| append(path, false)),
         },
         Contender {
             name: "reactor, registered",
-            echo: None,
-            sink: None,
+            echo: Some(|| serve(echo, true)),
+            sink: Some(|| serve(sink, true)),
             round_trips: None,
             append: Some(|path| append(path, true)),
         },
@@ -74,14 +74,12 @@ async fn sink(stream: TcpStream) {
         if got.unwrap_or(0) == 0 {
             return;
         }
-        if filled.len() == filled.capacity() {
-            filled.clear();
-        }
+        filled.clear();
         buf = filled;
     }
 }
 
-fn serve<F: Future<Output = ()> + 'static>(connection: fn(TcpStream) -> F) -> Server {
+fn serve<F: Future<Output = ()> + 'static>(connection: fn(TcpStream) -> F, registered: bool) -> Server {
     let (tell, told) = channel::<SocketAddr>();
     let runtime = Runtime::start(config(&[SERVER_CPU]), move |_| {
         let tell: Sender<SocketAddr> = tell.clone();
@@ -91,6 +89,9 @@ fn serve<F: Future<Output = ()> + 'static>(connection: fn(TcpStream) -> F) -> Se
             tell.send(listener.local_addr()).expect("the benchmark waits for it");
             spawn(Class::Latency, async move {
                 while let Ok((stream, _)) = listener.accept().await {
+                    if registered {
+                        stream.register();
+                    }
                     spawn(Class::Latency, connection(stream)).detach();
                 }
             })

@@ -49,7 +49,10 @@ impl fmt::Display for Table {
         writeln!(f, "| {} | {} | ratio | {} | ratio |", self.title, self.columns[0], self.columns[1])?;
         writeln!(f, "|---|---|---|---|---|")?;
         let mut base = None;
-        for (name, outcomes) in &self.rows {
+        let mut rows: Vec<_> = self.rows.iter().collect();
+        // The reactor comes first, whoever had the first turn.
+        rows.sort_by_key(|(name, _)| !name.starts_with("reactor"));
+        for (name, outcomes) in rows {
             let first = median(outcomes.iter().map(|o| o.first));
             let second = median(outcomes.iter().map(|o| o.second));
             let (base_first, base_second) = *base.get_or_insert((first, second));

@@ -39,6 +39,8 @@ pub(super) async fn read_all(stream: &TcpStream) -> std::io::Result<Vec<u8>> {
 fn a_stream_carries_any_mix_of_sizes_both_ways() {
     on_both(|_| async {
         let (client, server) = connected().await;
+        // Registration, where there is any, changes nothing.
+        client.register();
         let send = |stream: TcpStream, seed| {
             spawn(Class::Normal, async move {
                 let mut whole = Bytes::from(pattern(seed, 3_000_000));
@@ -195,6 +197,8 @@ fn spliced_bytes_are_the_files() {
         let file = File::open(dir.join("f"), OpenOptions::READ_WRITE).await.unwrap();
         file.write_all_at(whole.clone(), 0).await.0.unwrap();
         let (client, server) = connected().await;
+        client.register();
+        file.register();
         let ranges = [(0, 5_000_000), (17, 1), (4096, 70_000), (1, 0), (4_999_999, 1)];
         let mut expect = Vec::new();
         for (off, len) in ranges {

@@ -46,7 +46,7 @@ fn unpack(data: u64) -> OpId {
 pub(crate) struct Uring {
     ring: RefCell<IoUring>,
     delayed: RefCell<VecDeque<squeue::Entry>>,
-    completions: RefCell<Vec<(u64, i32)>>,
+    completions: RefCell<Vec<(u64, i32, u32)>>,
     /// Where the pending read of the eventfd puts its 8 bytes; owned here because the ring outlives every task.
     eventfd_count: Box<Cell<u64>>,
     eventfd_armed: Cell<bool>,
@@ -170,9 +170,9 @@ impl Uring {
         batch.clear();
         {
             let mut ring = self.ring.borrow_mut();
-            batch.extend(ring.completion().map(|entry| (entry.user_data(), entry.result())));
+            batch.extend(ring.completion().map(|entry| (entry.user_data(), entry.result(), entry.flags())));
         }
-        for (data, result) in &batch {
+        for (data, result, flags) in &batch {
             if *data >= DATA_SPECIAL_MIN {
                 self.finish_special(core, *data, *result);
                 continue;
@@ -181,7 +181,7 @@ impl Uring {
             {
                 let mut ops = core.ops.borrow_mut();
                 let (request, held) = ops.parts(id);
-                sqe::finish(request, held, *result);
+                sqe::finish(request, held, *result, *flags);
             }
             core.complete_op(id, *result);
         }

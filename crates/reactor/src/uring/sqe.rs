@@ -1,7 +1,7 @@
 //! Submission entries from requests, and what a completion means for the memory.
 #![allow(unsafe_code)]
 
-use io_uring::{opcode, squeue, types};
+use io_uring::{cqueue, opcode, squeue, types};
 
 use crate::op::{Found, Held, Request};
 use crate::uring::sys;
@@ -10,6 +10,9 @@ use crate::uring::sys;
 const IOVECS_MAX: usize = 1024;
 /// Bytes of one read or write: the kernel's MAX_RW_COUNT is 2 GiB less a page; callers continue after short ones.
 const OP_BYTES_MAX: usize = 1 << 30;
+
+/// IORING_RECVSEND_POLL_FIRST: wait for the socket before looking whether something is there.
+const POLL_FIRST: u16 = 1;
 
 macro_rules! with_fd {
     ($fd:expr, $target:ident => $build:expr) => {
@@ -113,19 +116,24 @@ fn build_socket(request: &Request, held: &mut Held) -> squeue::Entry {
         Request::Recv { fd } => {
             let spare = held.spare();
             let (ptr, len) = (spare.as_mut_ptr().cast::<u8>(), clamp(spare.len()));
-            with_fd!(fd, t => opcode::Recv::new(t, ptr, len).build())
+            let order = if fd.is_drained() { POLL_FIRST } else { 0 };
+            with_fd!(fd, t => opcode::Recv::new(t, ptr, len).ioprio(order).build())
         }
         Request::Send { fd } => {
             let iov = held.iov();
+            // The kernel itself goes on after a short send while it can: one completion for a whole batch of buffers.
+            let flags = libc::MSG_NOSIGNAL | libc::MSG_WAITALL;
+            if let [chunk] = &iov.chunks[iov.next..] {
+                let (ptr, len) = (chunk.as_ptr(), clamp(chunk.len()));
+                return with_fd!(fd, t => opcode::Send::new(t, ptr, len).flags(flags).build());
+            }
             fill_iovecs(iov);
             // SAFETY: all-zero bits are a valid msghdr.
             let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
             header.msg_iov = iov.iovecs.as_mut_ptr();
             header.msg_iovlen = iov.iovecs.len();
             let header = std::ptr::from_ref(iov.header.write(header));
-            // The kernel itself goes on after a short send while it can: one completion for a whole batch of buffers.
-            let flags = (libc::MSG_NOSIGNAL | libc::MSG_WAITALL) as u32;
-            with_fd!(fd, t => opcode::SendMsg::new(t, header).flags(flags).build())
+            with_fd!(fd, t => opcode::SendMsg::new(t, header).flags(flags as u32).build())
         }
         Request::SpliceIn { file, off, pipe, len } => {
             let into = types::Fd(pipe.write.raw());
@@ -151,7 +159,10 @@ fn fill_iovecs(iov: &mut crate::op::IovHeld) {
 }
 
 /// Brings the memory up to date with a completion: lengths of buffers that were read into, addresses, facts of a path.
-pub(crate) fn finish(request: &Request, held: &mut Held, result: i32) {
+pub(crate) fn finish(request: &Request, held: &mut Held, result: i32, flags: u32) {
+    if let Request::Recv { fd } = request {
+        fd.set_drained(!cqueue::sock_nonempty(flags));
+    }
     let Ok(count) = usize::try_from(result) else { return };
     match (request, held) {
         // SAFETY (all three): the kernel wrote `count` bytes at the beginning of the spare room and no more than its size.
