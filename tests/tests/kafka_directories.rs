@@ -47,7 +47,7 @@ fn fill(node: &Node) {
 fn seen(node: &Node) -> Vec<String> {
     let mut all = Vec::new();
     for topic in TOPICS {
-        all.push(topics(node, &["--describe", "--topic", topic]));
+        all.push(described(&topics(node, &["--describe", "--topic", topic])));
         let format = "%p %o %T %k %h %S %s\n";
         let args = ["-b", &node.bootstrap(), "-C", "-t", topic, "-o", "beginning", "-e", "-q", "-f", format];
         let mut lines: Vec<String> = Tool::kcat(&args).run().ok().text().lines().map(str::to_owned).collect();
@@ -55,6 +55,15 @@ fn seen(node: &Node) -> Vec<String> {
         all.extend(lines);
     }
     all
+}
+
+/// The description with its overrides in order: each broker lists them as its hash map has them.
+fn described(text: &str) -> String {
+    let (before, rest) = text.split_once("Configs: ").expect("overrides are listed");
+    let (configs, after) = rest.split_once('\n').expect("partitions follow");
+    let mut configs: Vec<&str> = configs.split(',').collect();
+    configs.sort_unstable();
+    format!("{before}{}\n{after}", configs.join(","))
 }
 
 fn files(dir: &Path) -> Vec<PathBuf> {
