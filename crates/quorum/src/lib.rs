@@ -14,20 +14,21 @@ mod config;
 mod describe;
 mod error;
 mod handle;
-mod lifecycle;
 mod publish;
-mod quorum;
 mod scan;
 mod segments;
 mod snapshot;
 mod store;
+mod task;
 
 pub use config::QuorumConfig;
 pub use error::{QuorumError, RequestFailure};
 pub use handle::{ControllerHandle, RequestContext};
-pub use lifecycle::{BrokerIdentity, BrokerLifecycle, Heartbeat, LifecycleError};
 pub use publish::Publisher;
-pub use quorum::Quorum;
+pub use task::Quorum;
 
+// Files that unit tests and integration tests share name this crate the same way.
+#[cfg(test)]
+extern crate self as quorum;
 #[cfg(test)]
 mod tests;

@@ -8,9 +8,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use base::Uuid;
+use common::lifecycle::{BrokerIdentity, BrokerLifecycle};
 use common::{CLUSTER_ID, Home, tool};
 use metadata::{Endpoint, MetadataDelta, MetadataImage};
-use quorum::{BrokerIdentity, BrokerLifecycle, ControllerHandle, Publisher, Quorum, RequestContext};
+use quorum::{ControllerHandle, Publisher, Quorum, RequestContext};
 use reactor::{Class, block_on};
 use wire::create_topics_request::{CreatableTopic, CreatableTopicConfig, CreateTopicsRequest};
 use wire::{ApiKey, Encode, Writer};

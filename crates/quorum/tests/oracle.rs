@@ -9,9 +9,10 @@ use std::sync::Arc;
 
 use base::Uuid;
 use bytes::Bytes;
+use common::lifecycle::{BrokerIdentity, BrokerLifecycle};
 use common::{CLUSTER_ID, Home, Kafka};
 use metadata::{Endpoint, MetadataDelta, MetadataImage};
-use quorum::{BrokerIdentity, BrokerLifecycle, ControllerHandle, Publisher, Quorum, RequestContext};
+use quorum::{ControllerHandle, Publisher, Quorum, RequestContext};
 use reactor::{Class, block_on};
 use wire::alter_configs_request::{
     AlterConfigsRequest, AlterConfigsResource as LegacyResource, AlterableConfig as Legacy,

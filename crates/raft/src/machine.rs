@@ -227,13 +227,13 @@ impl Raft {
         self.acknowledged.insert(key.id, log.end);
 
         let version = self.kraft_version();
-        let voted = ElectionState {
+        // Its own vote is the majority, so the vote and its outcome are one step and are remembered as one.
+        let elected = ElectionState {
             epoch: self.epoch,
-            leader_id: None,
-            voted: Some((key.id, key.directory_id)),
+            leader_id: Some(key.id),
+            voted: None,
             voters: voters.iter().map(|voter| voter.key.id).collect(),
         };
-        let elected = ElectionState { leader_id: Some(key.id), voted: None, ..voted.clone() };
         let leader_change = ControlRecord::LeaderChange { leader_id: key.id, voters: elected.voters.clone() };
         let mut records = vec![leader_change];
         let own = Voter::new(key, self.config.endpoints.clone());
@@ -242,7 +242,6 @@ impl Raft {
             records.push(ControlRecord::Voters(voters.with(own)));
         }
         Ok(vec![
-            Action::PersistElection { state: voted, version },
             Action::PersistElection { state: elected, version },
             Action::BecameLeader { epoch: self.epoch, start: self.epoch_start },
             self.append_control(now, records),

@@ -30,12 +30,10 @@ fn append(raft: &mut Raft, records: i64) -> Vec<Action> {
 fn a_single_static_voter_elects_itself_and_commits_what_is_durable() {
     let mut raft = raft(static_voters(&[1]));
     let actions = raft.start(NOW, None, EMPTY, None).expect("starts");
-    let voted = ElectionState { epoch: 1, leader_id: None, voted: Some((1, key(1).directory_id)), voters: vec![1] };
-    let elected = ElectionState { leader_id: Some(1), voted: None, ..voted.clone() };
+    let elected = ElectionState { epoch: 1, leader_id: Some(1), voted: None, voters: vec![1] };
     assert_eq!(
         actions,
         vec![
-            Action::PersistElection { state: voted, version: 0 },
             Action::PersistElection { state: elected, version: 0 },
             Action::BecameLeader { epoch: 1, start: 0 },
             Action::AppendControl {
@@ -78,7 +76,7 @@ fn dynamic_voters_of_the_first_snapshot_are_written_to_the_log_once() {
     let mut first = raft(VoterSet::default());
     boot(&mut first);
     let actions = first.start(NOW, None, EMPTY, None).expect("starts");
-    let Action::AppendControl { records, .. } = &actions[3] else { panic!("{actions:?}") };
+    let Action::AppendControl { records, .. } = &actions[2] else { panic!("{actions:?}") };
     assert_eq!(records.len(), 3);
     assert!(matches!(&actions[0], Action::PersistElection { version: 1, .. }));
     append(&mut first, 3);
@@ -89,7 +87,7 @@ fn dynamic_voters_of_the_first_snapshot_are_written_to_the_log_once() {
     second.replay(2, &records[2]);
     let log = LogPosition { start: 0, end: 3, last_epoch: 1 };
     let actions = second.start(NOW, None, log, None).expect("starts");
-    let Action::AppendControl { records, .. } = &actions[3] else { panic!("{actions:?}") };
+    let Action::AppendControl { records, .. } = &actions[2] else { panic!("{actions:?}") };
     assert_eq!(records.len(), 1, "the voters are in the log and unchanged");
     assert_eq!(second.quorum_at(0), (1, Some(VoterSet::new([own]))));
 }
@@ -102,7 +100,7 @@ fn a_voter_whose_listeners_moved_says_so() {
     raft.replay(2, &ControlRecord::Voters(VoterSet::new([Voter::new(key(1), vec![old])])));
     let log = LogPosition { start: 0, end: 3, last_epoch: 1 };
     let actions = raft.start(NOW, None, log, None).expect("starts");
-    let Action::AppendControl { records, .. } = &actions[3] else { panic!("{actions:?}") };
+    let Action::AppendControl { records, .. } = &actions[2] else { panic!("{actions:?}") };
     assert_eq!(records[2], ControlRecord::Voters(VoterSet::new([Voter::new(key(1), endpoints())])));
 }
 

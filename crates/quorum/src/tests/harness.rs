@@ -15,10 +15,8 @@ use wire::create_topics_request::{CreatableTopic, CreateTopicsRequest};
 use wire::create_topics_response::CreateTopicsResponse;
 use wire::{ApiKey, Decode, Encode, Reader, Writer};
 
-use crate::{
-    BrokerIdentity, BrokerLifecycle, ControllerHandle, Publisher, Quorum, QuorumConfig, QuorumError, RequestContext,
-    RequestFailure,
-};
+use super::lifecycle::{BrokerIdentity, BrokerLifecycle};
+use crate::{ControllerHandle, Publisher, Quorum, QuorumConfig, QuorumError, RequestContext, RequestFailure};
 
 /// Keeps every image, and checks that deltas follow each other.
 #[derive(Clone, Default)]

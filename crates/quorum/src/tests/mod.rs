@@ -2,5 +2,6 @@
 
 mod crash;
 mod harness;
+mod lifecycle;
 mod log;
 mod requests;

@@ -3,6 +3,9 @@
 // Each test file uses a part of this.
 #![allow(dead_code)]
 
+#[path = "../../src/tests/lifecycle.rs"]
+pub mod lifecycle;
+
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};

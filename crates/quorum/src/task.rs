@@ -99,8 +99,8 @@ impl<P: Publisher> Quorum<P> {
         };
         let position = quorum.log.position(snapshot.map_or(0, |id| id.epoch));
         let actions = quorum.raft.start(now, election, position, snapshot)?;
+        // The first control batch, the bootstrap records and this controller's registration go into one write.
         quorum.perform(actions).await?;
-        quorum.write(now).await?;
         quorum.activate(bootstrap).await?;
         Ok((quorum, handle))
     }

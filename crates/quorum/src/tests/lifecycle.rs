@@ -12,8 +12,7 @@ use wire::broker_registration_request::{BrokerRegistrationRequest, Feature, List
 use wire::broker_registration_response::BrokerRegistrationResponse;
 use wire::{ApiKey, Decode, Encode, ErrorCode, Reader, Writer};
 
-use crate::error::RequestFailure;
-use crate::handle::{ControllerHandle, RequestContext};
+use quorum::{ControllerHandle, RequestContext, RequestFailure};
 
 /// Versions in which the requests are made.
 const REGISTRATION_VERSION: i16 = 4;
@@ -110,11 +109,6 @@ impl BrokerLifecycle {
                 error => return Err(LifecycleError::Refused { id: identity.id, error }),
             }
         }
-    }
-
-    /// The broker epoch.
-    pub fn epoch(&self) -> i64 {
-        self.epoch
     }
 
     /// Sends one heartbeat. `metadata_offset` is the offset of the image that every core has applied.
