@@ -6,7 +6,7 @@ use crate::counts::{ConnectionCounts, PerIp};
 use crate::limited::LogGate;
 use crate::service::Service;
 use std::cell::{Cell, RefCell};
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::rc::Rc;
 use std::time::Duration;
@@ -41,7 +41,7 @@ pub struct NetLimits {
 /// The open connections of one core.
 #[derive(Default)]
 pub struct Registry {
-    links: RefCell<HashMap<u64, Rc<Link>>>,
+    links: RefCell<BTreeMap<u64, Rc<Link>>>,
     per_ip: RefCell<PerIp>,
     next_id: Cell<u64>,
     closing: Cell<bool>,
