@@ -2,7 +2,7 @@
 //! that write behind.
 
 use std::cell::{Cell, RefCell};
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::rc::{Rc, Weak};
 
 use base::{Offset, PartitionKey};
@@ -38,7 +38,7 @@ struct ChunkEntry {
 pub(crate) struct CoreInner {
     pub config: LogCoreConfig,
     pub journal: Option<Journal>,
-    pub logs: RefCell<HashMap<PartitionKey, Rc<LogInner>>>,
+    pub logs: RefCell<BTreeMap<PartitionKey, Rc<LogInner>>>,
     pub cold: ColdCache,
     /// Logs with bytes that were not committed, in order of their first such append.
     pub commit_line: RefCell<VecDeque<Rc<LogInner>>>,

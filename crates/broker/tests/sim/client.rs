@@ -120,7 +120,12 @@ impl Client {
     }
 
     /// Reads batches of one partition from `offset` on: the bytes, and the high watermark.
-    pub async fn fetch(&mut self, topic: &str, partition: i32, offset: i64) -> io::Result<Result<(Bytes, i64), ErrorCode>> {
+    pub async fn fetch(
+        &mut self,
+        topic: &str,
+        partition: i32,
+        offset: i64,
+    ) -> io::Result<Result<(Bytes, i64), ErrorCode>> {
         let request = FetchRequest {
             max_wait_ms: 100,
             min_bytes: 1,

@@ -4,7 +4,7 @@ mod client;
 
 use base::{CoreId, Prng, Uuid};
 use broker::assembly::{run_core, seats};
-use broker::{Endpoint, FormattedDir, Layout, Setup};
+use broker::{Endpoint, FormattedDir, Layout, Setup, StartError};
 use bytes::Bytes;
 use client::Client;
 use config::{BrokerConfig, Properties};
@@ -80,7 +80,11 @@ fn add_broker(sim: &mut Sim, layout: Layout, durability: &'static str) -> NodeId
                     reactor::fs::create_dir_all(DIR).await.expect("the disk works");
                     reactor::fs::sync_dir("/").await.expect("the disk works");
                 }
-                run_core(core, setup, counts, seat).await.expect("the broker runs and stops in order");
+                match run_core(core, setup, counts, seat).await {
+                    // A broker that is told to stop while it starts ends early.
+                    Ok(()) | Err(StartError::Elsewhere) => {}
+                    Err(error) => panic!("core {core}: {error}"),
+                }
             }
         }
     })
@@ -207,7 +211,7 @@ fn story(seed: u64) -> u64 {
 
 /// Seeds to try; more in `ODRADEK_SIM_SEEDS` for a longer run.
 fn seeds() -> u64 {
-    std::env::var("ODRADEK_SIM_SEEDS").ok().and_then(|text| text.parse().ok()).unwrap_or(12)
+    std::env::var("ODRADEK_SIM_SEEDS").ok().and_then(|text| text.parse().ok()).unwrap_or(6)
 }
 
 #[test]

@@ -4,7 +4,7 @@
 //! checksum that the record names, and no newer leader epoch began at or before it. A journal that is older than what
 //! another broker wrote to the same directory since therefore changes nothing.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use base::{Offset, PartitionKey};
@@ -75,7 +75,7 @@ pub(crate) async fn apply(dir: &Path, found: &[FoundLog]) -> Result<Option<u64>,
     // needed is that of one journal.
     for ((core, _), mut files) in cores {
         files.sort_by_key(|file| file.first.sequence);
-        let mut partitions: HashMap<PartitionKey, Entries> = HashMap::new();
+        let mut partitions: BTreeMap<PartitionKey, Entries> = BTreeMap::new();
         let mut expected = None;
         for file in &files {
             expected = collect(file, expected, &mut partitions).await?;
@@ -106,7 +106,7 @@ async fn first_commit(path: &Path) -> Result<Option<CommitHeader>, LogError> {
 async fn collect(
     file: &Leftover,
     expected: Option<u64>,
-    partitions: &mut HashMap<PartitionKey, Entries>,
+    partitions: &mut BTreeMap<PartitionKey, Entries>,
 ) -> Result<Option<u64>, LogError> {
     let path = &file.path;
     if let Some(expected) = expected
@@ -146,7 +146,7 @@ async fn collect(
     Ok(Some(sequence))
 }
 
-fn note(partitions: &mut HashMap<PartitionKey, Entries>, header: RecordHeader, body: Bytes) {
+fn note(partitions: &mut BTreeMap<PartitionKey, Entries>, header: RecordHeader, body: Bytes) {
     let entries = partitions.entry(header.key).or_default();
     match header.kind {
         RecordKind::Append => entries.list.push(Entry { header, body, bound: Offset::MAX }),
@@ -159,7 +159,7 @@ async fn apply_core(
     dir: &Path,
     core: u16,
     found: &[FoundLog],
-    partitions: HashMap<PartitionKey, Entries>,
+    partitions: BTreeMap<PartitionKey, Entries>,
 ) -> Result<(), LogError> {
     let mut logs = 0;
     let mut batches = 0;
