@@ -5,6 +5,7 @@ use std::rc::Rc;
 use base::Offset;
 
 use super::inner::{LogInner, LogState, Status};
+use super::writer::WRITE_BEHIND_BYTES;
 use crate::commit::{Builder, DIRECT_BYTES_MIN, Turn};
 use crate::format::journal::{RecordHeader, RecordKind};
 use crate::segment::Segment;
@@ -98,6 +99,11 @@ impl LogInner {
                 if builder.fits(&mut bodies) {
                     drop(bodies);
                     self.join_commit(&mut state, builder);
+                    let gathered = state.unwritten() >= WRITE_BEHIND_BYTES;
+                    drop(state);
+                    if gathered {
+                        self.start_writer();
+                    }
                     return Turn::Done;
                 }
                 if !builder.is_empty() {

@@ -5,3 +5,4 @@ mod kafka;
 mod kit;
 mod search;
 mod story;
+mod trim;
