@@ -1,11 +1,11 @@
 //! What concerns a whole log directory: opening it once for all cores, and the text files that all cores share.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 use std::sync::Arc;
 
 use base::{Offset, PartitionIndex};
-use reactor::fs;
+use reactor::fs::{self, File, OpenOptions};
 
 use crate::format::{checkpoint, marker, names};
 use crate::io::{Context, read_text, remove_if_there};
@@ -134,14 +134,14 @@ impl LogCore {
     }
 }
 
-/// Replaces the three checkpoint files of a log directory by the entries of all its cores. One core does this at an
-/// interval (`log.flush.offset.checkpoint.interval.ms`, `replica.high.watermark.checkpoint.interval.ms`), after
-/// DeleteRecords, and before the clean shutdown marker.
+/// Replaces the three checkpoint files of a log directory by the entries of all its cores. Lines of partitions that are
+/// in the directory and in none of the entries (strays, or not opened yet) stay. One core does this at an interval
+/// (`log.flush.offset.checkpoint.interval.ms`, `replica.high.watermark.checkpoint.interval.ms`), after DeleteRecords, and
+/// before the clean shutdown marker; two must not do it at the same time.
 ///
 /// # Errors
 /// [`LogError::Io`], [`LogError::NoSpace`].
-pub async fn write_checkpoints(dir: &Path, mut entries: Vec<CheckpointEntry>) -> Result<(), LogError> {
-    entries.sort_by(|a, b| (&a.topic, a.partition).cmp(&(&b.topic, b.partition)));
+pub async fn write_checkpoints(dir: &Path, entries: Vec<CheckpointEntry>) -> Result<(), LogError> {
     type Field = fn(&CheckpointEntry) -> Offset;
     let files: [(&str, Field); 3] = [
         (names::RECOVERY_POINTS, |e| e.recovery_point),
@@ -149,11 +149,43 @@ pub async fn write_checkpoints(dir: &Path, mut entries: Vec<CheckpointEntry>) ->
         (names::HIGH_WATERMARKS, |e| e.high_watermark),
     ];
     for (name, field) in files {
-        let text = checkpoint::write_offsets(entries.iter().map(|e| (&*e.topic, e.partition, field(e))));
         let path = dir.join(name);
+        let old = read_text(&path).await?.and_then(|text| checkpoint::parse_offsets(&text).ok()).unwrap_or_default();
+        let mut lines: BTreeMap<(&str, PartitionIndex), Offset> = BTreeMap::new();
+        lines.extend(entries.iter().map(|e| ((&*e.topic, e.partition), field(e))));
+        for line in &old {
+            let key = (&*line.topic, line.partition);
+            let partition = dir.join(format!("{}-{}", line.topic, line.partition));
+            if !lines.contains_key(&key) && fs::exists(&partition).await.context("stat", &partition)? {
+                lines.insert(key, line.offset);
+            }
+        }
+        let text =
+            checkpoint::write_offsets(lines.iter().map(|((topic, partition), offset)| (*topic, *partition, *offset)));
         fs::write_atomic_durable(&path, text.into_bytes()).await.context("write", &path)?;
     }
     Ok(())
+}
+
+/// The lock on a log directory (`.lock`), held until this is dropped.
+pub struct DirLock {
+    _file: File,
+}
+
+/// Takes the lock on a log directory, which Apache Kafka takes as well. The one core that does this keeps the lock as
+/// long as any core uses the directory.
+///
+/// # Errors
+/// [`LogError::Io`], also when another process holds the lock.
+pub async fn lock_dir(dir: &Path) -> Result<DirLock, LogError> {
+    make_dir(dir).await?;
+    let path = dir.join(names::LOCK);
+    let file = File::open(&path, OpenOptions::READ_WRITE).await.context("open", &path)?;
+    if file.try_lock().context("lock", &path)? {
+        return Ok(DirLock { _file: file });
+    }
+    let error = "another process holds the lock: is a broker running on this directory?".to_owned();
+    Err(LogError::Io { operation: "lock", file: path.display().to_string(), error })
 }
 
 /// Writes the clean shutdown marker, the very last thing of a clean stop.

@@ -32,7 +32,7 @@ mod tests;
 mod types;
 
 pub use crate::core::LogCore;
-pub use crate::dir::{CheckpointEntry, open_dir, write_checkpoints, write_clean_shutdown};
+pub use crate::dir::{CheckpointEntry, DirLock, lock_dir, open_dir, write_checkpoints, write_clean_shutdown};
 pub use crate::error::LogError;
 pub use crate::log::Log;
 pub use crate::types::{

@@ -236,7 +236,7 @@ impl Segment {
     /// Reads whole batches that are in memory.
     pub fn read_tail(&self, request: &ReadRequest) -> TailRead {
         let Some(first) = self.tail.first_batch() else { return TailRead::Cold };
-        if request.from < first.offset {
+        if request.from < first.offset && first.position > 0 {
             return TailRead::Cold;
         }
         let mut position = first.position;

@@ -31,6 +31,8 @@ pub const RECOVERY_POINTS: &str = "recovery-point-offset-checkpoint";
 pub const START_OFFSETS: &str = "log-start-offset-checkpoint";
 /// `replication-offset-checkpoint` in a log directory: high watermarks.
 pub const HIGH_WATERMARKS: &str = "replication-offset-checkpoint";
+/// The lock file of a log directory.
+pub const LOCK: &str = ".lock";
 /// The clean shutdown marker in a log directory.
 pub const CLEAN_SHUTDOWN: &str = ".kafka_cleanshutdown";
 

@@ -187,7 +187,7 @@ impl Log {
     /// # Errors
     /// [`LogError::OutOfRange`] when `offset` is behind the end.
     pub async fn advance_start_offset(&self, offset: Offset) -> Result<(), LogError> {
-        self.inner.advance_start_offset(offset).await
+        self.inner.exclusively(move |log| log.advance_start_offset(offset)).await
     }
 
     /// Removes everything from `offset` on.

@@ -139,7 +139,7 @@ impl LogInner {
     }
 
     /// See [`crate::Log::advance_start_offset`].
-    pub async fn advance_start_offset(self: &Rc<Self>, offset: Offset) -> Result<(), LogError> {
+    pub async fn advance_start_offset(self: Rc<Self>, offset: Offset) -> Result<(), LogError> {
         {
             let mut state = self.state.borrow_mut();
             self.readable(&state)?;
@@ -152,8 +152,8 @@ impl LogInner {
             state.start = offset;
             epochs::truncate_start(&mut state.epochs, offset);
         }
-        self.save_epochs();
-        Ok(())
+        // Before any checkpoint names the new start: recovery believes that only together with these epochs.
+        self.write_epochs().await
     }
 
     /// See [`crate::Log::truncate_to`].

@@ -53,17 +53,18 @@ pub(crate) async fn load(
         rebuilt_from: None,
     };
     let checkpointed = loader.epochs.clone();
-    let start_offset = start.start_offsets.get(name).copied().unwrap_or(0);
     let trusted = match (start.clean, start.recovery_points.get(name)) {
         (true, _) => Offset::MAX,
         (false, Some(point)) => *point,
         (false, None) => 0,
     };
     loader.load_segments(&files, trusted).await?;
+    loader.restore_epochs().await?;
+    let start_offset = loader.believable_start(start.start_offsets.get(name).copied().unwrap_or(0));
     loader.ensure_last(start_offset).await?;
     let first = loader.segments.front().expect("a log has a segment").base;
     let start_offset = start_offset.max(first);
-    loader.restore_epochs(start_offset).await?;
+    epochs::truncate_start(loader.epochs.get_or_insert_default(), start_offset);
     loader.replay(&files, start_offset, sink).await?;
     let epochs = loader.epochs.take().unwrap_or_default();
     let epochs_changed = checkpointed.as_deref() != Some(&epochs[..]);
@@ -328,32 +329,47 @@ impl Loader<'_> {
         fs::sync_dir(self.dir).await.context("sync", self.dir)
     }
 
+    /// The checkpointed log start offset, unless it may be that of an earlier log of the same name: whoever moves the
+    /// start saves the leader epochs first, and the oldest of them begins at the start then.
+    fn believable_start(&self, checkpointed: Offset) -> Offset {
+        let oldest = self.epochs.as_ref().and_then(|entries| entries.first());
+        match oldest {
+            Some(oldest) if !self.clean && oldest.start_offset < checkpointed => {
+                let (log, believed) = (self.name, oldest.start_offset);
+                tracing::warn!(log, checkpointed, believed, "the log start offset is not that of this log");
+                believed
+            }
+            _ => checkpointed,
+        }
+    }
+
     /// Fits the leader epochs to the batches that are there; reads them from the batches if their file is of no use.
-    async fn restore_epochs(&mut self, start: Offset) -> Result<(), LogError> {
-        let end = self.segments.back().expect("a log has a segment").end;
+    async fn restore_epochs(&mut self) -> Result<(), LogError> {
+        let Some(end) = self.segments.back().map(|segment| segment.end) else { return Ok(()) };
         let mut entries = match self.epochs.take() {
             Some(entries) => entries,
-            None => {
-                let mut entries = Vec::new();
-                let segments: Vec<(Offset, u64)> = self.segments.iter().map(|s| (s.base, s.size())).collect();
-                for (base, size) in segments {
-                    let path = self.path(base, names::LOG);
-                    let file = File::open(&path, OpenOptions::READ).await.context("open", &path)?;
-                    scan(&mut Window::new(&file, &path, size), 0, base, Check::Headers, |scanned| {
-                        let (epoch, start_offset) = (scanned.header.leader_epoch, scanned.header.base_offset);
-                        if entries.last().is_none_or(|last: &EpochEntry| last.epoch < epoch) {
-                            epochs::assign(&mut entries, EpochEntry { epoch, start_offset });
-                        }
-                    })
-                    .await?;
-                }
-                entries
-            }
+            None => self.read_epochs_of_batches().await?,
         };
         // An epoch that begins at the end may be a new leader's that has not appended yet: it stays.
         epochs::truncate_end(&mut entries, end + 1);
-        epochs::truncate_start(&mut entries, start);
         self.epochs = Some(entries);
         Ok(())
+    }
+
+    async fn read_epochs_of_batches(&self) -> Result<Vec<EpochEntry>, LogError> {
+        let mut entries: Vec<EpochEntry> = Vec::new();
+        for segment in &self.segments {
+            let path = self.path(segment.base, names::LOG);
+            let file = File::open(&path, OpenOptions::READ).await.context("open", &path)?;
+            let mut window = Window::new(&file, &path, segment.size());
+            scan(&mut window, 0, segment.base, Check::Headers, |scanned| {
+                let (epoch, start_offset) = (scanned.header.leader_epoch, scanned.header.base_offset);
+                if entries.last().is_none_or(|last| last.epoch < epoch) {
+                    epochs::assign(&mut entries, EpochEntry { epoch, start_offset });
+                }
+            })
+            .await?;
+        }
+        Ok(entries)
     }
 }

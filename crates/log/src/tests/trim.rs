@@ -213,3 +213,64 @@ fn a_deleted_partition_is_gone_at_once_and_its_files_later() {
         });
     }
 }
+
+#[test]
+fn a_checkpoint_of_an_earlier_log_of_the_same_name_is_not_believed() {
+    for advanced in [false, true] {
+        let mut sim = Sim::new(7);
+        let (node, _core, log) = start(&mut sim, config());
+        let kept = log.clone();
+        sim.run(node, LONG, async move {
+            fill(&kept).await;
+            if advanced {
+                kept.advance_start_offset(5).await.unwrap();
+            }
+            for (name, offset) in [("log-start-offset-checkpoint", 5), ("recovery-point-offset-checkpoint", 99)] {
+                let text = format!("0\n1\norders 0 {offset}\n");
+                reactor::fs::write_atomic_durable(dir().join(name), text).await.unwrap();
+            }
+        });
+        drop(log);
+        sim.crash(node);
+        sim.restart(node);
+        sim.run(node, LONG, async move {
+            let core = open_core(dir(), Durability::Durable).await;
+            let log = open(&core, 0, &config()).await.0;
+            assert_eq!((log.start_offset(), log.end_offset()), (if advanced { 5 } else { 0 }, 10));
+        });
+    }
+}
+
+#[test]
+fn lines_of_partitions_that_are_not_open_stay_in_the_checkpoints() {
+    let mut sim = Sim::new(8);
+    let (node, core, log) = start(&mut sim, config());
+    sim.run(node, LONG, async move {
+        fill(&log).await;
+        log.set_high_watermark(9);
+        let (other, _) = open(&core, 1, &config()).await;
+        let end = append(&other, &batch(1, 50, 0, 99), 0);
+        other.wait_promised(end).await.unwrap();
+        crate::write_checkpoints(dir(), core.checkpoint()).await.unwrap();
+        other.delete().await.unwrap();
+        // As a start does that has opened nothing yet.
+        crate::write_checkpoints(dir(), Vec::new()).await.unwrap();
+    });
+    let read = |name: &str| String::from_utf8(sim.read_file(node, format!("/data/{name}")).unwrap()).unwrap();
+    assert_eq!(read("replication-offset-checkpoint"), "0\n1\norders 0 9\n");
+    assert_eq!(read("log-start-offset-checkpoint"), "0\n1\norders 0 0\n");
+    assert!(read("recovery-point-offset-checkpoint").starts_with("0\n1\norders 0 "));
+}
+
+#[test]
+fn a_directory_has_one_user() {
+    let real = tempfile::TempDir::new().unwrap();
+    let path = real.path().join("deep/data");
+    reactor::block_on(async move {
+        let lock = crate::lock_dir(&path).await.unwrap();
+        let Err(error) = crate::lock_dir(&path).await else { panic!("two users") };
+        assert!(error.to_string().contains("another process holds the lock"), "{error}");
+        drop(lock);
+        crate::lock_dir(&path).await.unwrap();
+    });
+}

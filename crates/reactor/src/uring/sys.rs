@@ -165,12 +165,22 @@ pub(crate) fn pipe(bytes: i32) -> io::Result<(i32, i32, usize)> {
 /// What a pipe holds at least.
 const ALWAYS_HELD: usize = 4096;
 
-/// An exclusive lock on an open file, without waiting. False when another open file holds it.
+/// An exclusive lock on an open file, without waiting. False when another open file holds it. The lock is both flock's and
+/// that of fcntl, which a Java program takes and which does not see the other kind.
 pub(crate) fn try_flock(fd: i32) -> io::Result<bool> {
     // SAFETY: no pointers.
-    match check(unsafe { libc::flock(fd, libc::LOCK_EX | libc::LOCK_NB) }) {
+    let ours = check(unsafe { libc::flock(fd, libc::LOCK_EX | libc::LOCK_NB) });
+    let locked = ours.and_then(|_| {
+        // SAFETY: all-zero bits are a valid flock: from the start to the end of the file.
+        let mut range: libc::flock = unsafe { std::mem::zeroed() };
+        range.l_type = libc::F_WRLCK as libc::c_short;
+        range.l_whence = libc::SEEK_SET as libc::c_short;
+        // SAFETY: the pointer is to a live flock; the lock belongs to the open file, not to the process.
+        check(unsafe { libc::fcntl(fd, libc::F_OFD_SETLK, &raw const range) })
+    });
+    match locked {
         Ok(_) => Ok(true),
-        Err(e) if e.kind() == io::ErrorKind::WouldBlock => Ok(false),
+        Err(e) if e.kind() == io::ErrorKind::WouldBlock || e.raw_os_error() == Some(libc::EACCES) => Ok(false),
         Err(e) => Err(e),
     }
 }
