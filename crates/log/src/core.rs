@@ -19,6 +19,8 @@ use crate::{Durability, LogConfig, LogCoreConfig, LogError, LogId, RecoverySink}
 /// Age of the oldest unwritten byte at which a log is written behind, in ns: long enough that a slow partition costs one
 /// small write in this time, short enough that the journal does not fill with the leftovers of many.
 const WRITE_BEHIND_AGE_NS: u64 = 2_000_000_000;
+/// Entries of tail chunks from which on those of removed logs and segments are swept out.
+const CHUNK_ENTRIES_SWEPT: usize = 64 << 10;
 /// How often ages are looked at, in ms.
 const WRITE_BEHIND_CHECK_MS: u64 = 250;
 
@@ -142,6 +144,14 @@ impl CoreInner {
                 log.request_flush();
                 return;
             }
+        }
+    }
+
+    /// Drops the entries of chunks whose logs are gone, once there are many: they keep a little memory of their log each.
+    fn forget_chunks(&self) {
+        let mut chunks = self.chunks.borrow_mut();
+        if chunks.len() > CHUNK_ENTRIES_SWEPT {
+            chunks.retain(|entry| entry.log.upgrade().is_some_and(|log| log.has_chunk(entry.segment, entry.start)));
         }
     }
 
@@ -296,5 +306,6 @@ async fn write_behind(core: Weak<CoreInner>) {
             core.flush_older(u64::MAX);
         }
         core.evict();
+        core.forget_chunks();
     }
 }

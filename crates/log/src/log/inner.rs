@@ -246,6 +246,13 @@ impl LogInner {
         self.state.borrow().unwritten() > 0
     }
 
+    /// True while a chunk of a segment's tail is in memory.
+    pub fn has_chunk(&self, segment: Offset, start: u64) -> bool {
+        let state = self.state.borrow();
+        let found = state.segments.get(state.segment_at(segment)).filter(|found| found.base == segment);
+        found.is_some_and(|found| found.tail.capacity() > 0 && start >= found.tail.start())
+    }
+
     /// Drops a chunk of a segment's tail, if it may go or is gone already.
     pub fn evict(&self, segment: Offset, start: u64) -> bool {
         let mut state = self.state.borrow_mut();
