@@ -4,7 +4,7 @@ use crate::core::DataCore;
 use crate::session::ClientSession;
 use base::Now;
 use bytes::Bytes;
-use net::{Outgoing, Permit, Response};
+use net::{FileRange, Outgoing, Permit, Response};
 use std::rc::Rc;
 use wire::{ApiKey, Decode, DecodeError, Encode, EncodeError, Reader, Writer, header};
 
@@ -123,10 +123,22 @@ impl Call {
 
     /// As [`Call::respond`], with the body in another version: for ApiVersions, which answers unknown versions in 0.
     pub fn respond_in<M: Encode>(&self, version: i16, body: &M) -> Answer {
+        self.frame(version, body, Vec::new())
+    }
+
+    /// As [`Call::respond`], where the tokens of external records stand for ranges of `files`.
+    ///
+    /// # Errors
+    /// [`Refusal::Encode`].
+    pub fn respond_with_files<M: Encode>(&self, body: &M, files: Vec<FileRange>) -> Answer {
+        self.frame(self.version, body, files)
+    }
+
+    fn frame<M: Encode>(&self, version: i16, body: &M, files: Vec<FileRange>) -> Answer {
         let mut w = Writer::frame();
         header::encode_response_header(&mut w, self.api, version, self.correlation_id);
         body.encode(&mut w, version)?;
-        Ok(Response::Send(Outgoing { segments: w.finish(), files: Vec::new() }))
+        Ok(Response::Send(Outgoing { segments: w.finish(), files }))
     }
 
     /// A response frame around a body that is encoded already.

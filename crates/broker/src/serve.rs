@@ -1,6 +1,6 @@
 //! What a core does when another core, or a connection of its own, asks it something.
 
-mod fetch;
+pub mod fetch;
 mod lookups;
 
 use crate::controller_host;
@@ -31,7 +31,7 @@ impl Served {
 pub fn begin(core: &Rc<DataCore>, from: CoreId, request: CoreRequest) -> Served {
     match request {
         CoreRequest::Append(job) => append(core, job),
-        CoreRequest::Read(job) => fetch::read(core, job),
+        CoreRequest::Read(job) => fetch::read(core, &job),
         CoreRequest::Watch(job) => fetch::watch(core, from, job),
         CoreRequest::Unwatch(number) => fetch::unwatch(core, from, number),
         CoreRequest::ListOffsets(queries) => lookups::list_offsets(core, queries),

@@ -1,8 +1,8 @@
 //! Connections against a small service: a frame's first byte says what is done with it.
 
 use crate::{
-    Admission, AdmissionLimits, ConnectionCounts, ConnectionInfo, Listener, ListenerSpec, NetCore, NetLimits, Outgoing,
-    Reply, Request, Response, Service,
+    Admission, AdmissionLimits, ConnectionCounts, ConnectionInfo, FileRange, Listener, ListenerSpec, NetCore,
+    NetLimits, Outgoing, Reply, Request, Response, Service,
 };
 use bytes::{Bytes, BytesMut};
 use reactor::net::TcpStream;
@@ -14,7 +14,7 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 use wire::Segment;
 
-/// `e` echo; `o` echo, overlapping, when released; `x` echo when released; `n` nothing; `c` close.
+/// `f` ten bytes of a file, from the frame's second byte on, between two letters; `e` echo; `o` echo, overlapping, when released; `x` echo when released; `n` nothing; `c` close.
 #[derive(Default)]
 struct Echo {
     waiting: RefCell<HashMap<u8, oneshot::Sender<()>>>,
@@ -22,6 +22,7 @@ struct Echo {
     begun_event: reactor::sync::Notify,
     admission: RefCell<Option<Admission>>,
     most_used: Cell<usize>,
+    file: RefCell<Option<reactor::fs::File>>,
 }
 
 fn framed(body: &[u8]) -> Bytes {
@@ -58,6 +59,13 @@ impl Service for Rc<Echo> {
                     let _ = released.await;
                     echo(&request)
                 }))
+            }
+            Some(b'f') => {
+                let file = self.file.borrow().clone().expect("the test has a file");
+                let letter = |bytes: &'static [u8]| Segment::Bytes(Bytes::from_static(bytes));
+                let segments = vec![letter(b"\0\0\0\x0c<"), Segment::External { len: 10, token: 0 }, letter(b">")];
+                let files = vec![FileRange { file, offset: u64::from(request.frame[1]) }];
+                Reply::Ready(Response::Send(Outgoing { segments, files }))
             }
             Some(b'n') => Reply::Ready(Response::Nothing),
             Some(b'c') => Reply::Ready(Response::Close),
@@ -274,6 +282,25 @@ fn draining_answers_what_is_in_flight() {
         draining.await;
         assert!(server.net.registry.is_empty());
         assert_eq!(*server.service.begun.borrow(), b"01");
+    });
+}
+
+#[test]
+fn file_ranges_are_sent_in_their_place() {
+    reactor::block_on(async {
+        let server = serve(LIMITS).await;
+        let path = std::env::temp_dir().join(format!("odradek-net-test-{:016x}", reactor::random_u64()));
+        reactor::fs::write_atomic_durable(&path, &b"0123456789abcdefghij"[..]).await.expect("a temporary file");
+        let options = reactor::fs::OpenOptions { read: true, ..Default::default() };
+        *server.service.file.borrow_mut() = Some(reactor::fs::File::open(&path, options).await.expect("just written"));
+        let mut client = Client::new(&server).await;
+        for body in [&b"e1"[..], b"f\x00", b"f\x0a", b"e2", b"f\x03"] {
+            client.send(body).await;
+        }
+        for body in [&b"e1"[..], b"<0123456789>", b"<abcdefghij>", b"e2", b"<3456789abc>"] {
+            client.expect(body).await;
+        }
+        reactor::fs::remove_file(&path).await.expect("the test's own file");
     });
 }
 

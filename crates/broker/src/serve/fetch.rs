@@ -4,12 +4,17 @@ use super::Served;
 use crate::core::DataCore;
 use crate::messages::{CoreReply, ReadDone, ReadJob, ReadPart, WatchJob, Watched};
 use base::CoreId;
+use log::ColdRange;
 use partition::{AbortedLookup, Partition, PartitionError, ReadRecords, ReadRequest, ReadResult, WaitOn, Woken};
 use reactor::Either;
 use reactor::sync::oneshot;
 use replica::Isolation;
 use std::rc::Rc;
 use wire::ErrorCode;
+
+/// Records on disk of at least this many bytes go from their file to the socket by themselves; below, the steps through
+/// a pipe cost more than a copy.
+const SPLICE_BYTES_MIN: usize = 64 << 10;
 
 /// A read of which a part is on disk.
 struct Unfinished {
@@ -18,8 +23,47 @@ struct Unfinished {
     result: ReadResult,
 }
 
-/// Reads in order within the byte budget.
-pub(super) fn read(core: &Rc<DataCore>, job: ReadJob) -> Served {
+/// What was read here, for a connection of this core: records may still lie in a file of it.
+pub struct ReadHere {
+    /// The answer; it has no records when `file` has them.
+    pub done: ReadDone,
+    /// Where the records are instead.
+    pub file: Option<ColdRange>,
+}
+
+/// Reads for another core: everything comes in memory.
+pub(super) fn read(core: &Rc<DataCore>, job: &ReadJob) -> Served {
+    let (mut done, unfinished) = begin(core, job);
+    if unfinished.is_empty() {
+        return Served::Done(CoreReply::Read(done));
+    }
+    Served::later(async move {
+        for one in unfinished {
+            let at = one.at;
+            if let Err(error) = finish(one, &mut done[at], None).await {
+                done[at] = ReadDone::failed(done[at].slot, error.code);
+            }
+        }
+        CoreReply::Read(done)
+    })
+}
+
+/// Reads for a connection of this core.
+pub async fn read_here(core: Rc<DataCore>, job: ReadJob) -> Vec<ReadHere> {
+    let (done, unfinished) = begin(&core, &job);
+    let mut all: Vec<ReadHere> = done.into_iter().map(|done| ReadHere { done, file: None }).collect();
+    for one in unfinished {
+        let ReadHere { done, file } = &mut all[one.at];
+        if let Err(error) = finish(one, done, Some(file)).await {
+            *done = ReadDone::failed(done.slot, error.code);
+            *file = None;
+        }
+    }
+    all
+}
+
+/// Reads in order within the byte budget, as far as that needs no disk.
+fn begin(core: &DataCore, job: &ReadJob) -> (Vec<ReadDone>, Vec<Unfinished>) {
     let mut done = Vec::with_capacity(job.parts.len());
     let mut unfinished = Vec::new();
     let mut room = job.bytes_max;
@@ -46,18 +90,7 @@ pub(super) fn read(core: &Rc<DataCore>, job: ReadJob) -> Served {
             Err(error) => done.push(ReadDone::failed(part.slot, error.code)),
         }
     }
-    if unfinished.is_empty() {
-        return Served::Done(CoreReply::Read(done));
-    }
-    Served::later(async move {
-        for one in unfinished {
-            let at = one.at;
-            if let Err(error) = finish(one, &mut done[at]).await {
-                done[at] = ReadDone::failed(done[at].slot, error.code);
-            }
-        }
-        CoreReply::Read(done)
-    })
+    (done, unfinished)
 }
 
 fn request(part: &ReadPart, isolation: Isolation, room: usize, min_one_batch: bool) -> ReadRequest {
@@ -86,16 +119,24 @@ fn outline(slot: u32, result: &ReadResult) -> ReadDone {
     }
 }
 
-/// Fetches from disk what a read left open.
-async fn finish(one: Unfinished, done: &mut ReadDone) -> Result<(), PartitionError> {
-    done.records = match one.result.records {
-        ReadRecords::None => Vec::new(),
-        ReadRecords::Tail { chunks, .. } => chunks,
+/// Fetches from disk what a read left open; large records are left in their file if `file` takes them.
+async fn finish(
+    one: Unfinished,
+    done: &mut ReadDone,
+    file: Option<&mut Option<ColdRange>>,
+) -> Result<(), PartitionError> {
+    match one.result.records {
+        ReadRecords::None => {}
+        ReadRecords::Tail { chunks, .. } => done.records = chunks,
         ReadRecords::Cold(cold) => {
-            let bytes = one.partition.read_cold(cold).await?;
-            if bytes.is_empty() { Vec::new() } else { vec![bytes] }
+            let log = one.partition.log();
+            match (log.locate(cold).await?, file) {
+                (Some(range), Some(file)) if range.len >= SPLICE_BYTES_MIN => *file = Some(range),
+                (Some(range), _) => done.records = vec![log.read_range(&range).await?],
+                (None, _) => {}
+            }
         }
-    };
+    }
     if let AbortedLookup::Range(from, upper) = one.result.aborted {
         let found = one.partition.aborted_in(from, upper).await?;
         done.aborted = Some(found.iter().map(|txn| (txn.producer_id, txn.first_offset)).collect());

@@ -1,11 +1,12 @@
 //! Fetch responses.
 
+use super::wait::Found;
 use crate::call::{Answer, Call};
 use crate::fetch_session::{NO_SESSION, PartitionFetch, Session, TopicKey};
-use crate::messages::ReadDone;
 use crate::topology;
 use base::BrokerId;
 use metadata::MetadataImage;
+use net::FileRange;
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 use wire::fetch_response::{
@@ -25,7 +26,7 @@ pub(super) fn failed(call: &Call, error: ErrorCode) -> Answer {
 }
 
 /// A response with every partition.
-pub(super) fn full(call: &Call, session_id: i32, partitions: &[PartitionFetch], answers: Vec<ReadDone>) -> Answer {
+pub(super) fn full(call: &Call, session_id: i32, partitions: &[PartitionFetch], answers: Vec<Found>) -> Answer {
     build(call, session_id, partitions, answers, |_, _| true)
 }
 
@@ -34,7 +35,7 @@ pub(super) fn incremental(
     call: &Call,
     session: &mut Session,
     partitions: &[PartitionFetch],
-    answers: Vec<ReadDone>,
+    answers: Vec<Found>,
 ) -> Answer {
     build(call, session.id(), partitions, answers, |one, answer| {
         session.answered(&one.topic, one.partition, &answer.outline())
@@ -45,12 +46,13 @@ fn build(
     call: &Call,
     session_id: i32,
     partitions: &[PartitionFetch],
-    answers: Vec<ReadDone>,
-    mut wanted: impl FnMut(&PartitionFetch, &ReadDone) -> bool,
+    answers: Vec<Found>,
+    mut wanted: impl FnMut(&PartitionFetch, &Found) -> bool,
 ) -> Answer {
     let image = call.core.image();
     let mut leaders = BTreeSet::new();
     let mut responses: Vec<FetchableTopicResponse<'_>> = Vec::new();
+    let mut files = Vec::new();
     let mut last: Option<&TopicKey> = None;
     for (one, answer) in partitions.iter().zip(answers) {
         if !wanted(one, &answer) {
@@ -60,16 +62,17 @@ fn build(
             last = Some(&one.topic);
             responses.push(topic_response(one));
         }
-        let leader = moved_leader(call, &image, one, answer.error);
+        let leader = moved_leader(call, &image, one, answer.done.error);
         leaders.extend(leader.as_ref().map(|leader| leader.leader_id));
         let topic = responses.last_mut().expect("pushed above");
-        topic.partitions.push(partition_data(one.partition, answer, leader.unwrap_or_default()));
+        topic.partitions.push(partition_data(one.partition, answer, leader.unwrap_or_default(), &mut files));
     }
     let node_endpoints = match call.version >= ENDPOINTS_FROM {
         true => leaders.iter().filter_map(|id| endpoint(call, &image, *id)).collect(),
         false => Vec::new(),
     };
-    call.respond(&FetchResponse { session_id, responses, node_endpoints, ..FetchResponse::default() })
+    let response = FetchResponse { session_id, responses, node_endpoints, ..FetchResponse::default() };
+    call.respond_with_files(&response, files)
 }
 
 fn topic_response(one: &PartitionFetch) -> FetchableTopicResponse<'_> {
@@ -107,8 +110,22 @@ fn endpoint<'i>(call: &Call, image: &'i MetadataImage, id: BrokerId) -> Option<N
     })
 }
 
-fn partition_data(partition_index: i32, answer: ReadDone, current_leader: LeaderIdAndEpoch) -> PartitionData {
+fn partition_data(
+    partition_index: i32,
+    found: Found,
+    current_leader: LeaderIdAndEpoch,
+    files: &mut Vec<FileRange>,
+) -> PartitionData {
     let aborted = |(producer_id, first_offset): (i64, i64)| AbortedTransaction { producer_id, first_offset };
+    // Not null when there are none: not every client expects that.
+    let Found { done: answer, file } = found;
+    let records = match file {
+        None => Records::Chain(answer.records),
+        Some(range) => {
+            files.push(FileRange { file: range.file, offset: range.position });
+            Records::External { len: range.len as u32, token: (files.len() - 1) as u32 }
+        }
+    };
     PartitionData {
         partition_index,
         error_code: answer.error.0,
@@ -121,8 +138,7 @@ fn partition_data(partition_index: i32, answer: ReadDone, current_leader: Leader
             .unwrap_or_default(),
         current_leader,
         aborted_transactions: answer.aborted.map(|all| all.into_iter().map(aborted).collect()),
-        // Not null when there are none: not every client expects that.
-        records: Some(Records::Chain(answer.records)),
+        records: Some(records),
         ..PartitionData::default()
     }
 }

@@ -7,9 +7,11 @@ use super::Ask;
 use super::plan::{self, Plan};
 use crate::call::Call;
 use crate::core::{DataCore, Waiting};
-use crate::fetch_session::PartitionFetch;
+use crate::fetch_session::{PartitionAnswer, PartitionFetch};
 use crate::messages::{CoreReply, CoreRequest, ReadDone, ReadJob, ReadPart, WatchJob, WatchPart, Watched};
+use crate::serve;
 use base::CoreId;
+use log::ColdRange;
 use partition::FetchMark;
 use std::collections::BTreeMap;
 use std::future::{Future, poll_fn};
@@ -18,13 +20,13 @@ use std::rc::Rc;
 use std::task::Poll;
 
 /// The answers, one per partition, in the order of `partitions`.
-pub(super) async fn read_until_enough(call: &Call, ask: &Ask, partitions: &[PartitionFetch]) -> Vec<ReadDone> {
+pub(super) async fn read_until_enough(call: &Call, ask: &Ask, partitions: &[PartitionFetch]) -> Vec<Found> {
     let plan = plan::plan(call, ask, partitions);
     // Waiting for more than the partitions may return would always last to the end.
     let enough = ask.bytes_min.min(plan.reachable_bytes).min(ask.bytes_max.max(1));
     let mut answers = read_all(call, &plan).await;
-    let settled = answers.iter().any(|answer| !answer.error.is_none() || answer.diverging.is_some());
-    let found: usize = answers.iter().map(ReadDone::len).sum();
+    let settled = answers.iter().any(|one| !one.done.error.is_none() || one.done.diverging.is_some());
+    let found: usize = answers.iter().map(Found::len).sum();
     if !settled && !plan.jobs.is_empty() && found < enough && ask.max_wait_ms > 0 {
         let deadline_ns = reactor::now().plus_ms(ask.max_wait_ms).mono_ns;
         // Whether time or bytes ended the wait, what is there now is the answer.
@@ -34,32 +36,71 @@ pub(super) async fn read_until_enough(call: &Call, ask: &Ask, partitions: &[Part
     in_order(ask.bytes_max, plan.refused, answers)
 }
 
+/// What one partition answers.
+pub(super) struct Found {
+    /// The answer; without its records when they are in `file`.
+    pub done: ReadDone,
+    /// Records that go from a file of this core to the socket.
+    pub file: Option<ColdRange>,
+}
+
+impl Found {
+    fn in_memory(done: ReadDone) -> Found {
+        Found { done, file: None }
+    }
+
+    /// Bytes of records.
+    pub fn len(&self) -> usize {
+        self.file.as_ref().map_or_else(|| self.done.len(), |range| range.len)
+    }
+
+    /// As far as a session looks at it.
+    pub fn outline(&self) -> PartitionAnswer {
+        let outline = self.done.outline();
+        let has_records = self.len() > 0;
+        PartitionAnswer { has_records, has_content: outline.has_content || has_records, ..outline }
+    }
+
+    fn take_records_away(&mut self) {
+        self.done.records.clear();
+        self.file = None;
+        self.done.aborted = self.done.aborted.take().map(|_| Vec::new());
+    }
+}
+
 /// One read on every core; answers in no particular order.
-async fn read_all(call: &Call, plan: &Plan) -> Vec<ReadDone> {
+async fn read_all(call: &Call, plan: &Plan) -> Vec<Found> {
     let mut waiting = Vec::with_capacity(plan.jobs.len());
+    let mut here = None;
     for (core, job) in &plan.jobs {
-        waiting.push(call.core.ask(*core, CoreRequest::Read(job.clone())).await);
+        if *core == call.core.id {
+            here = Some(serve::fetch::read_here(call.core.clone(), job.clone()));
+        } else {
+            waiting.push(call.core.ask(*core, CoreRequest::Read(job.clone())).await);
+        }
     }
     let mut answers = Vec::new();
+    if let Some(here) = here {
+        let found = here.await.into_iter();
+        answers.extend(found.map(|one| Found { done: one.done, file: one.file }));
+    }
     for reply in reactor::join_all(waiting).await {
         let CoreReply::Read(done) = reply else { unreachable!("a read is answered by a read") };
-        answers.extend(done);
+        answers.extend(done.into_iter().map(Found::in_memory));
     }
     answers
 }
 
 /// Puts answers into the order of the request, and takes records away that several cores together found beyond the
 /// budget. The first partition with records keeps them whatever their size (KIP-74).
-fn in_order(bytes_max: usize, refused: Vec<ReadDone>, found: Vec<ReadDone>) -> Vec<ReadDone> {
-    let mut answers = refused;
-    answers.extend(found);
-    answers.sort_unstable_by_key(|answer| answer.slot);
+fn in_order(bytes_max: usize, refused: Vec<ReadDone>, mut answers: Vec<Found>) -> Vec<Found> {
+    answers.extend(refused.into_iter().map(Found::in_memory));
+    answers.sort_unstable_by_key(|one| one.done.slot);
     let mut total = 0usize;
-    for answer in &mut answers {
-        let len = answer.len();
+    for one in &mut answers {
+        let len = one.len();
         if total > 0 && len > 0 && total.saturating_add(len) > bytes_max {
-            answer.records.clear();
-            answer.aborted = answer.aborted.take().map(|_| Vec::new());
+            one.take_records_away();
         } else {
             total += len;
         }
@@ -85,8 +126,8 @@ impl Drop for Watch {
 }
 
 /// Returns when the cores together have `enough` bytes to read, or at the deadline.
-async fn wait_until_enough(call: &Call, deadline_ns: u64, plan: &Plan, answers: &[ReadDone], enough: u64) {
-    let marks: BTreeMap<u32, FetchMark> = answers.iter().map(|answer| (answer.slot, answer.mark)).collect();
+async fn wait_until_enough(call: &Call, deadline_ns: u64, plan: &Plan, answers: &[Found], enough: u64) {
+    let marks: BTreeMap<u32, FetchMark> = answers.iter().map(|one| (one.done.slot, one.done.mark)).collect();
     let mut have: BTreeMap<CoreId, u64> = plan.jobs.iter().map(|(core, job)| (*core, readable(job, &marks))).collect();
     loop {
         let total: u64 = have.values().sum();
@@ -153,10 +194,10 @@ mod tests {
     }
 
     fn check(bytes_max: usize, lens: [usize; 4], expect: [usize; 4]) {
-        let found = [2, 0, 3, 1].map(|slot| read(slot, lens[slot as usize]));
+        let found = [2, 0, 3, 1].map(|slot| Found::in_memory(read(slot, lens[slot as usize])));
         let answers = in_order(bytes_max, Vec::new(), found.into());
-        assert_eq!(answers.iter().map(ReadDone::len).collect::<Vec<_>>(), expect, "{bytes_max} {lens:?}");
-        assert!(answers.iter().all(|answer| answer.high_watermark == 1));
+        assert_eq!(answers.iter().map(Found::len).collect::<Vec<_>>(), expect, "{bytes_max} {lens:?}");
+        assert!(answers.iter().all(|one| one.done.high_watermark == 1));
     }
 
     #[test]
