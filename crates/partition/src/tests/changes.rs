@@ -112,6 +112,11 @@ fn directories_of_topics_deleted_meanwhile_are_set_aside() {
         produced(&gone, plain(&["b"])).await;
         rig.close().await;
         drop((rig, kept, gone));
+        // The controller's log is nobody's partition and no stray either.
+        let metadata_log = dir.join("__cluster_metadata-0");
+        std::fs::create_dir(&metadata_log).expect("a directory");
+        let id = format!("version: 0\ntopic_id: {}", Uuid::METADATA_TOPIC);
+        std::fs::write(metadata_log.join("partition.metadata"), id).expect("a file");
 
         let rig = Rig::start(&dir, "").await;
         let kept = rig.create("kept", 1, &[]).await;
@@ -122,6 +127,7 @@ fn directories_of_topics_deleted_meanwhile_are_set_aside() {
             .collect();
         assert!(names.iter().any(|name| name.starts_with("gone-0.") && name.ends_with("-stray")), "{names:?}");
         assert!(names.contains(&"kept-0".to_owned()) && !names.contains(&"gone-0".to_owned()), "{names:?}");
+        assert!(names.contains(&"__cluster_metadata-0".to_owned()), "{names:?}");
         // A topic of that name begins anew.
         let gone = rig.create("gone", 0, &[]).await;
         assert!(fetch(&gone, 0).await.is_empty());
