@@ -3,6 +3,7 @@
 mod cores;
 mod dropped;
 mod files;
+mod process;
 mod real;
 mod simulated;
 mod sockets;
