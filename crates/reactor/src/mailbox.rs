@@ -261,6 +261,8 @@ impl<M> Drop for Port<M> {
         for from in 0..self.mesh.cores {
             let lane = self.mesh.lane(from, self.me);
             lane.closed.store(true, Ordering::SeqCst);
+            // Pairs with the fence in `bind`: a poster whose home is not seen below sees the lane closed.
+            fence(Ordering::SeqCst);
             // Messages that nobody will receive; what a racing poster still puts in goes with the mesh.
             while lane.pop().is_some() {}
             if let Some(home) = self.mesh.homes[from].get() {

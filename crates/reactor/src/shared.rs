@@ -106,11 +106,11 @@ impl CoreShared {
         }
     }
 
-    /// As [`CoreShared::signal`] with nothing but atomics and `write(2)`, so that a signal handler may call it.
+    /// As [`CoreShared::signal`] with nothing but atomics and `write(2)`, so that a signal handler may call it. It writes in any
+    /// case: another core may have taken it on itself to wake this one and have died before it did.
     pub fn signal_from_handler(&self, bits: u32) {
-        if self.raise(bits) {
-            self.write_eventfd();
-        }
+        self.signals.fetch_or(bits, Ordering::SeqCst);
+        self.write_eventfd();
     }
 
     /// True when the caller has to wake the core.

@@ -107,8 +107,12 @@ fn waiting_posts_are_served_in_order_and_may_give_up() {
 
 #[test]
 fn requests_and_replies_over_lanes_of_their_own() {
-    struct Request {
-        id: u64,
+    enum Request {
+        Ask {
+            id: u64,
+        },
+        /// The core that says so will ask nothing more.
+        Done,
     }
     struct Reply {
         id: u64,
@@ -124,15 +128,18 @@ fn requests_and_replies_over_lanes_of_their_own() {
                 let server = {
                     let (requests, replies) = (Rc::clone(&requests), Rc::clone(&replies));
                     spawn(Class::Latency, async move {
-                        loop {
-                            let (from, request) = requests.recv().await;
-                            replies.post(from, Reply { id: request.id, twice: request.id * 2 }).await;
+                        let mut asking = 3;
+                        while asking > 0 {
+                            match requests.recv().await {
+                                (from, Request::Ask { id }) => replies.post(from, Reply { id, twice: id * 2 }).await,
+                                (_, Request::Done) => asking -= 1,
+                            }
                         }
                     })
                 };
                 let mut open = BTreeMap::new();
                 for id in 0..300u64 {
-                    requests.post(CoreId((random_u64() % 3) as u16), Request { id }).await;
+                    requests.post(CoreId((random_u64() % 3) as u16), Request::Ask { id }).await;
                     open.insert(id, ());
                     while open.len() > 2 {
                         let (_, reply) = replies.recv().await;
@@ -144,9 +151,10 @@ fn requests_and_replies_over_lanes_of_their_own() {
                     let (_, reply) = replies.recv().await;
                     assert!(open.remove(&reply.id).is_some());
                 }
-                // Others may still ask: serve them until everybody had time to finish.
-                sleep(Duration::from_millis(50)).await;
-                server.abort();
+                for core in 0..3 {
+                    requests.post(CoreId(core), Request::Done).await;
+                }
+                server.await;
             }
         }
     });

@@ -126,7 +126,9 @@ fn a_dropped_write_completes_with_its_own_bytes() {
             let mut other = AlignedBuf::with_capacity(1 << 16);
             other.resize(1 << 16, 0xff);
         }
-        sleep(Duration::from_millis(50)).await;
+        while crate::percore::current().ops.borrow().in_flight() > 0 {
+            sleep(Duration::from_millis(1)).await;
+        }
         file.sync_data().await.unwrap();
         for n in 0..64u64 {
             let buf = AlignedBuf::with_capacity(1 << 16);

@@ -44,8 +44,30 @@ impl Drop for Scratch {
     }
 }
 
+/// A test that is not done by then hangs: the process ends and says which, instead of waiting for ever. Far above what the
+/// slowest one takes on a busy machine.
+const HANG: Duration = Duration::from_secs(300);
+
+/// Ends the process when it is not dropped in time.
+pub(super) struct Watchdog(#[expect(dead_code)] std::sync::mpsc::Sender<()>);
+
+impl Watchdog {
+    pub fn new() -> Watchdog {
+        let (alive, watched) = std::sync::mpsc::channel::<()>();
+        let test = std::thread::current().name().unwrap_or("?").to_owned();
+        std::thread::spawn(move || {
+            if watched.recv_timeout(HANG) == Err(std::sync::mpsc::RecvTimeoutError::Timeout) {
+                eprintln!("{test} hangs");
+                std::process::abort();
+            }
+        });
+        Watchdog(alive)
+    }
+}
+
 /// Runs a one-core case on both backends; it is given a directory of its own.
 pub(super) fn on_both<F: Future<Output = ()> + 'static>(case: impl Fn(PathBuf) -> F) {
+    let _watchdog = Watchdog::new();
     let scratch = Scratch::new();
     block_on(case(scratch.0.clone()));
     for seed in 0..SEEDS {
@@ -61,6 +83,7 @@ where
     M: Fn(CoreId) -> F + Clone + Send + 'static,
     F: Future<Output = ()> + 'static,
 {
+    let _watchdog = Watchdog::new();
     let mut config = RuntimeConfig::with_cores(cores);
     config.on_panic = OnPanic::Resume;
     Runtime::start(config, boot()).unwrap().join();

@@ -40,6 +40,7 @@ fn child_panics() {
 
 #[test]
 fn a_panic_stops_the_process() {
+    let _watchdog = super::Watchdog::new();
     let status = child("child_panics").wait_with_output().unwrap().status;
     assert_eq!(status.signal(), Some(libc::SIGABRT), "{status}");
 }
@@ -64,6 +65,7 @@ fn child_stops() {
 
 #[test]
 fn a_termination_signal_lets_every_core_close() {
+    let _watchdog = super::Watchdog::new();
     use std::io::{BufRead, BufReader};
     for signal in [libc::SIGTERM, libc::SIGINT] {
         let mut child = child("child_stops");

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 
-use super::{Scratch, pattern};
+use super::{Scratch, Watchdog, pattern};
 use crate::fs::{File, OpenOptions};
 use crate::net::{BindOptions, TcpListener, TcpStream};
 use crate::{
@@ -24,6 +24,7 @@ fn config(cores: usize) -> RuntimeConfig {
 
 #[test]
 fn urgent_tasks_go_before_a_busy_background_task_which_still_runs() {
+    let _watchdog = Watchdog::new();
     block_on(async {
         let background = Rc::new(Cell::new(0u32));
         let busy = {
@@ -64,6 +65,7 @@ fn urgent_tasks_go_before_a_busy_background_task_which_still_runs() {
 
 #[test]
 fn completions_are_seen_beside_a_busy_task() {
+    let _watchdog = Watchdog::new();
     block_on(async {
         let listener = TcpListener::bind(SocketAddr::from(([127, 0, 0, 1], 0)), BindOptions::default()).await.unwrap();
         let address = listener.local_addr();
@@ -97,6 +99,7 @@ fn completions_are_seen_beside_a_busy_task() {
 
 #[test]
 fn far_more_operations_than_the_ring_has_entries() {
+    let _watchdog = Watchdog::new();
     let scratch = Scratch::new();
     let path = scratch.0.join("f");
     let mut config = config(1);
@@ -132,6 +135,7 @@ fn far_more_operations_than_the_ring_has_entries() {
 /// Many receives complete at once, more than the completion queue holds.
 #[test]
 fn a_completion_queue_that_overflows_loses_nothing() {
+    let _watchdog = Watchdog::new();
     let mut config = config(1);
     config.ring_entries = 16;
     let runtime = Runtime::start(config, |_| async {
@@ -164,6 +168,7 @@ fn a_completion_queue_that_overflows_loses_nothing() {
 
 #[test]
 fn wakers_work_from_foreign_threads_and_outlive_their_task() {
+    let _watchdog = Watchdog::new();
     block_on(async {
         for round in 0..200 {
             let cell = Arc::new(Mutex::new((false, None::<Waker>)));
@@ -202,6 +207,7 @@ fn wakers_work_from_foreign_threads_and_outlive_their_task() {
 
 #[test]
 fn a_stop_is_seen_on_every_core_at_any_time() {
+    let _watchdog = Watchdog::new();
     for cores in [1, 2, 4] {
         let seen = Arc::new(AtomicUsize::new(0));
         let count = Arc::clone(&seen);
@@ -228,6 +234,7 @@ fn a_stop_is_seen_on_every_core_at_any_time() {
 
 #[test]
 fn a_panic_on_one_core_stops_the_others() {
+    let _watchdog = Watchdog::new();
     let runtime = Runtime::start(config(2), |core| async move {
         if core.0 == 1 {
             sleep(Duration::from_millis(2)).await;
@@ -242,6 +249,7 @@ fn a_panic_on_one_core_stops_the_others() {
 
 #[test]
 fn a_core_that_ends_gives_back_what_is_in_flight() {
+    let _watchdog = Watchdog::new();
     for _ in 0..20 {
         let runtime = Runtime::start(config(2), |_| async {
             let listener =
@@ -261,6 +269,7 @@ fn a_core_that_ends_gives_back_what_is_in_flight() {
 
 #[test]
 fn counters_count_and_parked_cores_are_woken_through_the_ring() {
+    let _watchdog = Watchdog::new();
     let ports: Vec<_> = crate::mailbox::mesh::<u32>(2, 4).into_iter().map(Some).collect();
     let ports = Arc::new(Mutex::new(ports));
     let runtime = Runtime::start(config(2), move |core| {
@@ -288,6 +297,7 @@ fn counters_count_and_parked_cores_are_woken_through_the_ring() {
 
 #[test]
 fn registered_files_work_and_their_slots_are_used_again() {
+    let _watchdog = Watchdog::new();
     let scratch = Scratch::new();
     let path = scratch.0.join("f");
     let mut config = config(1);
@@ -316,6 +326,7 @@ fn registered_files_work_and_their_slots_are_used_again() {
 
 #[test]
 fn a_runtime_without_cores_or_with_too_many_is_refused() {
+    let _watchdog = Watchdog::new();
     for cores in [0, 257] {
         assert!(Runtime::start(config(cores), |_| async {}).is_err(), "{cores} cores");
     }
@@ -323,6 +334,7 @@ fn a_runtime_without_cores_or_with_too_many_is_refused() {
 
 #[test]
 fn registered_memory_is_used_goes_home_from_anywhere_and_runs_out_gracefully() {
+    let _watchdog = Watchdog::new();
     let scratch = Scratch::new();
     let path = scratch.0.join("f");
     let mut config = config(1);
@@ -360,4 +372,29 @@ fn registered_memory_is_used_goes_home_from_anywhere_and_runs_out_gracefully() {
     })
     .unwrap();
     runtime.join();
+}
+
+/// The wake for a message is handed to the kernel after the poll that posted it. When that poll panics, the other core must
+/// still hear of the stop.
+#[test]
+fn a_core_that_panics_owing_another_a_wake_does_not_leave_it_asleep() {
+    let _watchdog = Watchdog::new();
+    for _ in 0..10 {
+        let ports = crate::Handover::new(crate::mailbox::mesh::<u32>(2, 4));
+        let runtime = Runtime::start(config(2), move |core| {
+            let port = ports.take(core);
+            async move {
+                if core.0 == 1 {
+                    sleep(Duration::from_millis(3)).await;
+                    port.post(crate::CoreId(0), 1).await;
+                    panic!("on purpose");
+                }
+                port.recv().await;
+                stopping().await;
+            }
+        })
+        .unwrap();
+        let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| runtime.join()));
+        assert_eq!(outcome.unwrap_err().downcast_ref::<&str>(), Some(&"on purpose"));
+    }
 }

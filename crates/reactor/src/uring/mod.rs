@@ -50,6 +50,8 @@ pub(crate) struct Uring {
     /// Where the pending read of the eventfd puts its 8 bytes; owned here because the ring outlives every task.
     eventfd_count: Box<Cell<u64>>,
     eventfd_armed: Cell<bool>,
+    /// The core is shutting down: a read of the eventfd that completes beside its cancellation is not started again.
+    closing: Cell<bool>,
     fixed_range: Cell<sqe::FixedRange>,
     files: RefCell<setup::FileTable>,
     spin_ns: u64,
@@ -127,6 +129,7 @@ impl Uring {
     }
 
     fn disarm_eventfd(&self, core: &Core) {
+        self.closing.set(true);
         let entry = opcode::AsyncCancel::new(DATA_EVENTFD).build().user_data(DATA_IGNORE);
         self.push(core, entry);
     }
@@ -174,7 +177,7 @@ impl Uring {
         }
         for (data, result, flags) in &batch {
             if *data >= DATA_SPECIAL_MIN {
-                self.finish_special(core, *data, *result);
+                self.finish_special(core, *data);
                 continue;
             }
             let id = unpack(*data);
@@ -191,12 +194,12 @@ impl Uring {
         count
     }
 
-    fn finish_special(&self, core: &Core, data: u64, result: i32) {
+    fn finish_special(&self, core: &Core, data: u64) {
         match data {
             DATA_IGNORE | DATA_WAKE => {}
             DATA_EVENTFD => {
                 self.eventfd_armed.set(false);
-                if result != -libc::ECANCELED {
+                if !self.closing.get() {
                     self.arm_eventfd(core);
                 }
             }

@@ -69,6 +69,7 @@ impl Uring {
             completions: RefCell::new(Vec::new()),
             eventfd_count: Box::new(Cell::new(0)),
             eventfd_armed: Cell::new(false),
+            closing: Cell::new(false),
             fixed_range: Cell::new(fixed_range),
             files: RefCell::new(files),
             spin_ns: options.spin_ns,
