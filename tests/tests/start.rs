@@ -1,5 +1,6 @@
 //! `odradek start`: the node without a properties file, refusals, and an orderly end.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::net::TcpListener;
 use std::path::Path;
@@ -25,7 +26,7 @@ fn free_port() -> u16 {
 struct Process(Option<Child>);
 
 impl Process {
-    fn start(dir: &Path, args: &[&str]) -> Process {
+    fn start(dir: &Path, args: &[impl AsRef<OsStr>]) -> Process {
         let mut command = Command::new(peers::odradek());
         command.current_dir(dir).arg("start").args(args).stdin(Stdio::null());
         Process(Some(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the command starts")))
@@ -43,6 +44,13 @@ impl Process {
 
     fn end_text(&mut self) -> String {
         let output = self.0.take().expect("started").wait_with_output().expect("can be waited for");
+        text(&output)
+    }
+
+    /// What the process printed, once it has ended with an error.
+    fn fail(mut self) -> String {
+        let output = self.0.take().expect("started").wait_with_output().expect("can be waited for");
+        assert!(!output.status.success(), "it should not have started: {}", text(&output));
         text(&output)
     }
 
@@ -155,4 +163,49 @@ fn directories_that_are_not_formatted_are_refused() {
     fs::create_dir_all(dir.path().join("data")).expect("can be made");
     fs::write(dir.path().join("data/meta.properties"), "version=1\nnode.id=x\n").expect("can be written");
     Tool::odradek(&["start", "-c", &file]).run().fails_with("Encountered I/O error in metadata log directory");
+}
+
+/// Arguments of `odradek start` for a node with one core on `data`.
+fn arguments(data: &Path, port: u16, controller: u16) -> Vec<String> {
+    let pairs = [
+        format!("listeners=PLAINTEXT://localhost:{port},CONTROLLER://localhost:{controller}"),
+        format!("controller.quorum.bootstrap.servers=localhost:{controller}"),
+        "odradek.cores=1".to_owned(),
+        format!("log.dirs={}", data.display()),
+    ];
+    pairs.into_iter().flat_map(|pair| ["--override".to_owned(), pair]).collect()
+}
+
+#[test]
+fn a_directory_has_one_broker() {
+    let dir = folder();
+    let (port, data) = (free_port(), dir.path().join("data"));
+    let mut first = Process::start(dir.path(), &arguments(&data, port, free_port()));
+    first.wait_until_ready(port);
+    let second = || Process::start(dir.path(), &arguments(&data, free_port(), free_port()));
+    let refused = second().fail();
+    for needle in
+        [&*format!("log directory {}: ", data.display()), "another process holds the lock", "Stop that broker"]
+    {
+        assert!(refused.contains(needle), "{needle:?} is missing in {refused}");
+    }
+    first.wait_until_ready(port);
+    let said = first.end("TERM");
+    assert!(!said.contains("ERROR"), "{said}");
+
+    // The metadata log's directory is as much the broker's, when it is another one.
+    let (metadata, other) = (dir.path().join("metadata"), dir.path().join("other"));
+    let with_metadata = |data: &Path, port| {
+        let mut args = arguments(data, port, free_port());
+        args.extend(["--override".to_owned(), format!("metadata.log.dir={}", metadata.display())]);
+        Process::start(dir.path(), &args)
+    };
+    let mut first = with_metadata(&other, port);
+    first.wait_until_ready(port);
+    let lock = fs::File::options().write(true).open(metadata.join(".lock")).expect("the lock is there");
+    assert!(matches!(lock.try_lock(), Err(fs::TryLockError::WouldBlock)), "the metadata log is not locked");
+    let lock = fs::File::options().write(true).open(other.join(".lock")).expect("the lock is there");
+    assert!(matches!(lock.try_lock(), Err(fs::TryLockError::WouldBlock)), "the log directory is not locked");
+    first.end("TERM");
+    lock.try_lock().expect("free after the end");
 }

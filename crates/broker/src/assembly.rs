@@ -12,11 +12,12 @@ use crate::metrics_endpoint;
 use crate::serve;
 use base::{CoreId, Prng, Uuid};
 use config::{BrokerConfig, Durability};
-use log::{DirStart, JournalConfig, LogCore, LogCoreConfig};
+use log::{DirLock, DirStart, JournalConfig, LogCore, LogCoreConfig};
 use net::{AdmissionLimits, ConnectionCounts, Listener, ListenerSpec, NetCore, NetLimits};
 use partition::{LogDir, PartitionCore, PartitionCoreConfig};
 use reactor::mailbox::mesh;
 use reactor::{Class, Handover, spawn};
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::rc::Rc;
@@ -121,6 +122,7 @@ async fn start_and_serve(
 ) -> Result<(), StartError> {
     let mesh = Rc::new(Mesh::new(ports));
     spawn(Class::Latency, mesh.clone().receive()).detach();
+    let _locks = if id.0 == 0 { lock_dirs(setup).await? } else { Vec::new() };
     let starts = open_dirs(id, setup, boot).await?;
     if id.0 >= setup.layout.data_cores {
         return controller_host::run_dedicated(setup, mesh, boot).await;
@@ -145,6 +147,22 @@ async fn start_and_serve(
         controller.close().await?;
     }
     Ok(())
+}
+
+/// Core 0 takes the lock on every log directory and on that of the metadata log, before anybody reads or changes anything
+/// there. The locks are held until the process ends.
+async fn lock_dirs(setup: &Setup) -> Result<Vec<DirLock>, StartError> {
+    let dirs = setup.dirs.iter().map(|dir| &dir.path).chain([&setup.config.metadata_log_dir]);
+    // The metadata log mostly is in one of the log directories.
+    let dirs: BTreeSet<&PathBuf> = dirs.collect();
+    let mut locks = Vec::with_capacity(dirs.len());
+    for path in dirs {
+        let unusable = |error: log::LogError| StartError::Dir { path: path.clone(), error: error.to_string() };
+        let lock = log::lock_dir(path).await.map_err(unusable)?;
+        lock.keep_until_exit().map_err(unusable)?;
+        locks.push(lock);
+    }
+    Ok(locks)
 }
 
 /// Core 0 opens the log directories, which belong to all cores, and tells what it found.

@@ -169,7 +169,18 @@ pub async fn write_checkpoints(dir: &Path, entries: Vec<CheckpointEntry>) -> Res
 
 /// The lock on a log directory (`.lock`), held until this is dropped.
 pub struct DirLock {
-    _file: File,
+    file: File,
+}
+
+impl DirLock {
+    /// Holds the lock until the process ends, also when this is dropped: cores end one after the other, and none may use
+    /// the directory without the lock.
+    ///
+    /// # Errors
+    /// [`LogError::Io`] when there are too many open files.
+    pub fn keep_until_exit(&self) -> Result<(), LogError> {
+        self.file.keep_open().context("keep", Path::new(names::LOCK))
+    }
 }
 
 /// Takes the lock on a log directory, which Apache Kafka takes as well. The one core that does this keeps the lock as
@@ -182,9 +193,12 @@ pub async fn lock_dir(dir: &Path) -> Result<DirLock, LogError> {
     let path = dir.join(names::LOCK);
     let file = File::open(&path, OpenOptions::READ_WRITE).await.context("open", &path)?;
     if file.try_lock().context("lock", &path)? {
-        return Ok(DirLock { _file: file });
+        return Ok(DirLock { file });
     }
-    let error = "another process holds the lock: is a broker running on this directory?".to_owned();
+    let error =
+        "another process holds the lock: a broker is running on this directory. Stop that broker, or give this one \
+                 a directory of its own (log.dirs, metadata.log.dir)"
+            .to_owned();
     Err(LogError::Io { operation: "lock", file: path.display().to_string(), error })
 }
 

@@ -325,6 +325,18 @@ impl File {
         }
     }
 
+    /// Keeps the file open, and with it the lock of [`File::try_lock`], until the process ends, whichever core ends before.
+    /// A simulated node's locks end with this file or the node.
+    ///
+    /// # Errors
+    /// EMFILE.
+    pub fn keep_open(&self) -> io::Result<()> {
+        match &self.fd.core().backend {
+            Backend::Uring(_) => crate::uring::sys::keep_open(self.fd.raw()),
+            Backend::Sim(_) => Ok(()),
+        }
+    }
+
     pub(crate) fn fd(&self) -> &Rc<Fd> {
         &self.fd
     }

@@ -185,6 +185,12 @@ pub(crate) fn try_flock(fd: i32) -> io::Result<bool> {
     }
 }
 
+/// Makes the open file behind `fd` stay open until the process ends: a duplicate that nobody closes.
+pub(crate) fn keep_open(fd: i32) -> io::Result<()> {
+    // SAFETY: no pointers.
+    check(unsafe { libc::fcntl(fd, libc::F_DUPFD_CLOEXEC, 0) }).map(drop)
+}
+
 /// Nobody may send to a ring that is about to be closed.
 pub(crate) fn forget_ring(shared: &crate::shared::CoreShared) {
     shared.ring_fd.store(-1, std::sync::atomic::Ordering::Release);
