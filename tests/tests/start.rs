@@ -209,3 +209,27 @@ fn a_directory_has_one_broker() {
     first.end("TERM");
     lock.try_lock().expect("free after the end");
 }
+
+#[test]
+fn a_port_has_one_broker() {
+    let dir = folder();
+    let (port, data, other) = (free_port(), dir.path().join("data"), dir.path().join("other"));
+    let mut first = Process::start(dir.path(), &arguments(&data, port, free_port()));
+    first.wait_until_ready(port);
+    let refused = Process::start(dir.path(), &arguments(&other, port, free_port())).fail();
+    let needle =
+        format!("listener PLAINTEXT: address 127.0.0.1:{port} is in use by another process. Stop that process");
+    assert!(refused.contains(&needle), "{needle:?} is missing in {refused}");
+    // All addresses of the machine include that one.
+    let mut all = arguments(&other, port, free_port());
+    all[1] = all[1].replace("PLAINTEXT://localhost", "PLAINTEXT://");
+    let refused = Process::start(dir.path(), &all).fail();
+    let needle = format!("listener PLAINTEXT: address 0.0.0.0:{port} is in use");
+    assert!(refused.contains(&needle), "{needle:?} is missing in {refused}");
+    first.wait_until_ready(port);
+    first.end("TERM");
+    // What was refused left nothing behind that is in the way.
+    let mut second = Process::start(dir.path(), &arguments(&other, port, free_port()));
+    second.wait_until_ready(port);
+    second.end("TERM");
+}

@@ -18,10 +18,12 @@ use partition::{LogDir, PartitionCore, PartitionCoreConfig};
 use reactor::mailbox::mesh;
 use reactor::{Class, Handover, spawn};
 use std::collections::BTreeSet;
+use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Frames up to this many bytes are admitted from a budget of their own: every request but a produce of real data.
 const SMALL_FRAME_BYTES_MAX: usize = 64 << 10;
@@ -40,6 +42,12 @@ const SESSION_EVICTION_MS: u64 = 120_000;
 
 /// Messages of the start and the stop that a core may be behind with; each core sends a handful.
 const BOOT_MESSAGES: usize = 16;
+
+/// A listener's address that is in use is tried so often: the kernel may close the sockets of a killed broker late.
+const PROBES_MAX: u32 = 10;
+
+/// Pause between two of these tries, in milliseconds.
+const PROBE_PAUSE_MS: u64 = 100;
 
 /// A log directory as formatting left it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -122,7 +130,7 @@ async fn start_and_serve(
 ) -> Result<(), StartError> {
     let mesh = Rc::new(Mesh::new(ports));
     spawn(Class::Latency, mesh.clone().receive()).detach();
-    let _locks = if id.0 == 0 { lock_dirs(setup).await? } else { Vec::new() };
+    let _locks = if id.0 == 0 { claim(setup).await? } else { Vec::new() };
     let starts = open_dirs(id, setup, boot).await?;
     if id.0 >= setup.layout.data_cores {
         return controller_host::run_dedicated(setup, mesh, boot).await;
@@ -147,6 +155,26 @@ async fn start_and_serve(
         controller.close().await?;
     }
     Ok(())
+}
+
+/// What core 0 makes sure of before anything is read or changed: nobody else has the directories or the addresses.
+async fn claim(setup: &Setup) -> Result<Vec<DirLock>, StartError> {
+    let locks = lock_dirs(setup).await?;
+    for endpoint in setup.endpoints.iter().filter(|endpoint| endpoint.addr.port() != 0) {
+        let mut tries = 1;
+        loop {
+            match Listener::probe(endpoint.addr) {
+                Ok(()) => break,
+                Err(error) if error.kind() != ErrorKind::AddrInUse => {
+                    return Err(StartError::Bind { endpoint: endpoint.clone(), error });
+                }
+                Err(_) if tries == PROBES_MAX => return Err(StartError::InUse { endpoint: endpoint.clone() }),
+                Err(_) => tries += 1,
+            }
+            reactor::sleep(Duration::from_millis(PROBE_PAUSE_MS)).await;
+        }
+    }
+    Ok(locks)
 }
 
 /// Core 0 takes the lock on every log directory and on that of the metadata log, before anybody reads or changes anything

@@ -30,6 +30,15 @@ pub enum StartError {
         /// What the system says.
         error: std::io::Error,
     },
+    /// Somebody else listens where a listener should.
+    #[error(
+        "listener {}: address {} is in use by another process. Stop that process, or change the port in listeners",
+        endpoint.name, endpoint.addr
+    )]
+    InUse {
+        /// The listener.
+        endpoint: Endpoint,
+    },
     /// A listener's host has no address.
     #[error("listener {listener}: {error}")]
     Resolve {

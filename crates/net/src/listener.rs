@@ -41,6 +41,15 @@ impl Listener {
         Ok(Listener { name: Rc::from(spec.name.as_str()), socket })
     }
 
+    /// Whether the listeners of this process would be the only ones on the address. [`Listener::bind`] cannot tell: it shares
+    /// the address with every listener of the same user. To be called before the first core binds.
+    ///
+    /// # Errors
+    /// `AddrInUse` when somebody listens there, and whatever else the kernel has against the address.
+    pub fn probe(addr: SocketAddr) -> io::Result<()> {
+        TcpListener::probe(addr)
+    }
+
     /// The bound address, with the port the kernel chose if the specification left it open.
     pub fn local_addr(&self) -> SocketAddr {
         self.socket.local_addr()

@@ -68,6 +68,22 @@ impl TcpListener {
         Ok(TcpListener { fd, local, pending: RefCell::default() })
     }
 
+    /// Whether the address could be listened on by this process alone: it is bound without SO_REUSEPORT and given back.
+    /// With SO_REUSEPORT several processes of a user can listen on one address, each unaware of the other.
+    ///
+    /// # Errors
+    /// `AddrInUse` when anybody listens there, also with SO_REUSEPORT; `PermissionDenied`, ...
+    pub fn probe(address: SocketAddr) -> io::Result<()> {
+        let core = percore::current();
+        if let Backend::Sim(sim) = &core.backend {
+            let (raw, _) = sim.listen(address, false)?;
+            drop(Fd::new(core, raw));
+            return Ok(());
+        }
+        let fd = Fd::new(core, sys::tcp_socket(&address)?);
+        sys::bind(fd.raw(), address, false)
+    }
+
     /// The address it listens on, with the port that was chosen.
     pub fn local_addr(&self) -> SocketAddr {
         self.local

@@ -243,3 +243,18 @@ fn a_splice_that_was_given_up_leaks_nothing_into_the_next() {
         }
     });
 }
+
+#[test]
+fn a_probe_sees_listeners_that_share_their_port() {
+    on_both(|_| async {
+        let shared = BindOptions { reuse_port: true, ..BindOptions::default() };
+        let first = TcpListener::bind(([127, 0, 0, 1], 0).into(), shared).await.unwrap();
+        let addr = first.local_addr();
+        let second = TcpListener::bind(addr, shared).await.unwrap();
+        assert_eq!(TcpListener::probe(addr).unwrap_err().kind(), ErrorKind::AddrInUse);
+        drop((first, second));
+        TcpListener::probe(addr).unwrap();
+        // A probe leaves nothing behind.
+        TcpListener::bind(addr, shared).await.unwrap();
+    });
+}

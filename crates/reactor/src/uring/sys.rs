@@ -52,15 +52,20 @@ pub(crate) fn tcp_socket(address: &SocketAddr) -> io::Result<i32> {
     check(unsafe { libc::socket(family, libc::SOCK_STREAM | libc::SOCK_CLOEXEC, 0) })
 }
 
-/// Binds and listens.
-pub(crate) fn listen(fd: i32, address: SocketAddr, reuse_port: bool, backlog: i32) -> io::Result<()> {
+/// Binds. Connections that linger after their listener do not matter (SO_REUSEADDR), a listener does.
+pub(crate) fn bind(fd: i32, address: SocketAddr, reuse_port: bool) -> io::Result<()> {
     set_int_option(fd, libc::SOL_SOCKET, libc::SO_REUSEADDR, 1)?;
     if reuse_port {
         set_int_option(fd, libc::SOL_SOCKET, libc::SO_REUSEPORT, 1)?;
     }
     let held = address_to_kernel(address);
     // SAFETY: the storage holds a valid address of `held.len` bytes.
-    check(unsafe { libc::bind(fd, held.storage.as_ptr().cast(), held.len) })?;
+    check(unsafe { libc::bind(fd, held.storage.as_ptr().cast(), held.len) }).map(drop)
+}
+
+/// Binds and listens.
+pub(crate) fn listen(fd: i32, address: SocketAddr, reuse_port: bool, backlog: i32) -> io::Result<()> {
+    bind(fd, address, reuse_port)?;
     // SAFETY: no pointers.
     check(unsafe { libc::listen(fd, backlog) }).map(drop)
 }
