@@ -4,8 +4,11 @@ use bytes::{Bytes, BytesMut};
 use odradek_tests::client::{self, batch, batch_at, now_ms, produce_request};
 use odradek_tests::{Client, FetchLimits, Node};
 use records::Codec;
+use std::process::Command;
 use wire::api_versions_request::ApiVersionsRequest;
 use wire::api_versions_response::ApiVersionsResponse;
+use wire::describe_log_dirs_request::DescribeLogDirsRequest;
+use wire::describe_log_dirs_response::DescribeLogDirsResponse;
 use wire::{ApiKey, ErrorCode};
 
 #[test]
@@ -310,4 +313,27 @@ fn a_topic_made_again_is_another_topic() {
     };
     assert_eq!(fetch(first).0, ErrorCode::UNKNOWN_TOPIC_ID);
     assert_eq!(fetch(second), (ErrorCode::NONE, 0), "the new topic begins at 0");
+}
+
+#[test]
+fn log_directories_tell_the_space_of_their_volume() {
+    let node = Node::start();
+    let mut client = Client::connect(&node);
+    client.create_topic("sized", 1, &[]);
+    for version in 1..=5 {
+        let request = DescribeLogDirsRequest { topics: None };
+        let answer: DescribeLogDirsResponse = client.call(ApiKey::DescribeLogDirs, version, &request);
+        let [dir] = &answer.results[..] else { panic!("one directory: {answer:?}") };
+        assert_eq!(ErrorCode(dir.error_code), ErrorCode::NONE);
+        assert!(dir.topics.iter().any(|topic| topic.name == "sized"), "{dir:?}");
+        if version < 4 {
+            assert_eq!((dir.total_bytes, dir.usable_bytes), (-1, -1), "version {version} has no such fields");
+            continue;
+        }
+        // What df says; what is used changes meanwhile, the size does not.
+        let df = Command::new("df").args(["-B1", "--output=size"]).arg(node.data_dir()).output().expect("df runs");
+        let size = String::from_utf8(df.stdout).expect("a number").lines().last().map(|line| line.trim().to_owned());
+        assert_eq!(size, Some(dir.total_bytes.to_string()), "version {version}");
+        assert!(dir.usable_bytes > 0 && dir.usable_bytes <= dir.total_bytes, "{dir:?}");
+    }
 }

@@ -499,6 +499,34 @@ pub async fn read_dir(path: impl AsRef<Path>) -> io::Result<Vec<DirEntry>> {
     .await
 }
 
+/// Room on a file system.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Space {
+    /// Its size in bytes.
+    pub total: u64,
+    /// Bytes that this process can still fill, without what is reserved for the administrator.
+    pub usable: u64,
+}
+
+/// Room on the file system that holds `path`. Asked on a helper thread: not for paths that every request takes.
+///
+/// # Errors
+/// What `statvfs` reports.
+pub async fn space(path: impl AsRef<Path>) -> io::Result<Space> {
+    let path = path.as_ref().to_owned();
+    let core = percore::current();
+    let found = match &core.backend {
+        Backend::Sim(sim) => sim.space(&path),
+        Backend::Uring(_) => {
+            let held = c_path(&path)?;
+            // The ring has no operation for it.
+            crate::unblock(move || crate::uring::sys::space(&held)).await
+        }
+    };
+    let (total, usable) = found.map_err(|error| with_path(error, "ask the space of", &path))?;
+    Ok(Space { total, usable })
+}
+
 /// Makes the names in a directory durable.
 ///
 /// # Errors

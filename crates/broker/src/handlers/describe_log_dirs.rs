@@ -2,14 +2,16 @@
 //!
 //! Versions: 1 as 0; 2 flexible; 3 a top-level error; 4 total and usable bytes of the volume (KIP-827); 5 whether the
 //! directory is cordoned (KIP-1066).
-//! Gaps: total and usable bytes are answered -1, unknown; one log directory.
+//! Gaps: one log directory.
 
 use crate::call::{Answer, Call};
 use crate::messages::{CoreReply, CoreRequest, LogDirPart};
 use base::CoreId;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use wire::ErrorCode;
 use wire::describe_log_dirs_request::DescribeLogDirsRequest;
 use wire::describe_log_dirs_response::{
     DescribeLogDirsPartition, DescribeLogDirsResponse, DescribeLogDirsResult, DescribeLogDirsTopic,
@@ -39,11 +41,21 @@ pub async fn handle(call: Call) -> Answer {
         DescribeLogDirsTopic { name: Cow::Owned(name.to_string()), partitions }
     };
     let config = call.core.config();
-    let dir = config.log_dirs.first().map(|dir| dir.to_string_lossy()).unwrap_or_default();
-    let result = DescribeLogDirsResult {
-        log_dir: dir,
-        topics: topics.into_iter().map(topic).collect(),
-        ..DescribeLogDirsResult::default()
+    let dir = config.log_dirs.first().map(PathBuf::as_path).unwrap_or(Path::new(""));
+    let log_dir = dir.to_string_lossy();
+    let result = match reactor::fs::space(dir).await {
+        Ok(space) => DescribeLogDirsResult {
+            log_dir,
+            topics: topics.into_iter().map(topic).collect(),
+            total_bytes: i64::try_from(space.total).unwrap_or(i64::MAX),
+            usable_bytes: i64::try_from(space.usable).unwrap_or(i64::MAX),
+            ..DescribeLogDirsResult::default()
+        },
+        Err(error) => {
+            tracing::warn!(%error, "a log directory cannot be described");
+            let error_code = ErrorCode::KAFKA_STORAGE_ERROR.0;
+            DescribeLogDirsResult { error_code, log_dir, ..DescribeLogDirsResult::default() }
+        }
     };
     call.respond(&DescribeLogDirsResponse { results: vec![result], ..DescribeLogDirsResponse::default() })
 }

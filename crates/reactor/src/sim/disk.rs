@@ -450,9 +450,12 @@ impl Disk {
         if grown == 0 || self.capacity == u64::MAX {
             return Ok(());
         }
-        let sizes = self.inodes.values().map(|inode| if let Inode::File(data) = inode { data.len } else { 0 });
-        let used: u64 = sizes.sum();
-        if used.saturating_add(grown) > self.capacity { Err(libc::ENOSPC) } else { Ok(()) }
+        if self.used().saturating_add(grown) > self.capacity { Err(libc::ENOSPC) } else { Ok(()) }
+    }
+
+    /// Sum of the file sizes.
+    pub fn used(&self) -> u64 {
+        self.inodes.values().map(|inode| if let Inode::File(data) = inode { data.len } else { 0 }).sum()
     }
 
     pub fn write(&mut self, inode: u64, off: u64, bytes: &[u8], durable: bool) -> Result<(), Errno> {

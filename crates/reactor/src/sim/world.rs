@@ -274,6 +274,15 @@ impl SimCore {
         self.world.state.borrow_mut().nodes[self.node].disk.try_lock(inode, raw).map_err(errno)
     }
 
+    /// Capacity of the disk and what is left of it.
+    pub fn space(&self, path: &Path) -> io::Result<(u64, u64)> {
+        let mut world = self.world.state.borrow_mut();
+        let disk = &mut world.nodes[self.node].disk;
+        disk.fault(&path.to_string_lossy(), FaultOn::Names).map_err(errno)?;
+        disk.list(path).map_err(errno)?;
+        Ok((disk.capacity, disk.capacity.saturating_sub(disk.used())))
+    }
+
     pub fn read_dir(&self, path: &Path) -> io::Result<Vec<DirEntry>> {
         let mut world = self.world.state.borrow_mut();
         let disk = &mut world.nodes[self.node].disk;

@@ -2,7 +2,7 @@ use std::io::ErrorKind;
 
 use bytes::{Bytes, BytesMut};
 
-use super::{on_both, pattern};
+use super::{LIMIT, on_both, pattern};
 use crate::fs::{self, File, OpenOptions};
 use crate::{ALIGNMENT, AlignedBuf, join_all};
 
@@ -140,5 +140,24 @@ fn a_lock_is_held_while_its_file_is_open() {
         assert!(!second.try_lock().unwrap());
         drop(first);
         assert!(second.try_lock().unwrap());
+    });
+}
+
+#[test]
+fn the_space_of_a_file_system_is_told() {
+    on_both(|dir| async move {
+        let space = fs::space(&dir).await.unwrap();
+        assert!(space.usable > 0 && space.usable <= space.total, "{space:?}");
+        let error = fs::space(dir.join("absent")).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::NotFound);
+        assert!(error.to_string().contains("absent"), "{error}");
+    });
+    let mut sim = crate::sim::Sim::new(1);
+    let node = sim.add_client();
+    sim.set_disk_capacity(node, 10_000);
+    sim.run(node, LIMIT, async {
+        let file = File::open("/f", OpenOptions::READ_WRITE).await.unwrap();
+        file.write_all_at(pattern(1, 4_000), 0).await.0.unwrap();
+        assert_eq!(fs::space("/").await.unwrap(), fs::Space { total: 10_000, usable: 6_000 });
     });
 }

@@ -1,6 +1,7 @@
 //! System calls that never wait and so need no ring: sockets' set-up, file sizes, limits.
 #![allow(unsafe_code)]
 
+use std::ffi::CStr;
 use std::io;
 use std::mem::{MaybeUninit, size_of};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
@@ -188,6 +189,17 @@ pub(crate) fn try_flock(fd: i32) -> io::Result<bool> {
         Err(e) if e.kind() == io::ErrorKind::WouldBlock || e.raw_os_error() == Some(libc::EACCES) => Ok(false),
         Err(e) => Err(e),
     }
+}
+
+/// Total bytes of the file system of `path` and those that an ordinary user can still use. May wait for a remote file system.
+pub(crate) fn space(path: &CStr) -> io::Result<(u64, u64)> {
+    let mut found = MaybeUninit::<libc::statvfs>::uninit();
+    // SAFETY: the path ends with a zero byte and the buffer has room for the answer.
+    check(unsafe { libc::statvfs(path.as_ptr(), found.as_mut_ptr()) })?;
+    // SAFETY: the call succeeded and filled the buffer.
+    let found = unsafe { found.assume_init() };
+    let bytes = |blocks: u64| blocks.saturating_mul(found.f_frsize);
+    Ok((bytes(found.f_blocks), bytes(found.f_bavail)))
 }
 
 /// Makes the open file behind `fd` stay open until the process ends: a duplicate that nobody closes.
