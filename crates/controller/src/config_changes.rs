@@ -4,18 +4,18 @@
 //! result) and the controller (what is written) is done here in that order.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use config::{AlterOp, Change, ConfigError, ResourceKind, Written};
 use metadata::{ConfigResource, ConfigResourceType, VersionedRecord};
-use wire::ErrorCode;
 use wire::alter_configs_request::{AlterConfigsRequest, AlterConfigsResource as LegacyResource};
 use wire::alter_configs_response::{AlterConfigsResourceResponse as LegacyResult, AlterConfigsResponse};
 use wire::clear_elr_record::ClearElrRecord;
 use wire::config_record::ConfigRecord;
 use wire::incremental_alter_configs_request::{AlterConfigsResource, IncrementalAlterConfigsRequest};
 use wire::incremental_alter_configs_response::{AlterConfigsResourceResponse, IncrementalAlterConfigsResponse};
+use wire::{ErrorCode, Str};
 
 use crate::controller::{Controller, Decision, RECORDS_PER_REQUEST_MAX};
 use crate::elections::too_many_changes;
@@ -27,29 +27,28 @@ const CORDONED: &str = "cordoned.log.dirs";
 
 type Records = Vec<VersionedRecord<'static>>;
 
+/// Type and name of a resource.
+type Named<'r> = (i8, Str<'r>);
+
+/// Error code and message for one resource.
+type Outcome = (i16, Option<Str<'static>>);
+
 impl Controller {
     /// IncrementalAlterConfigs (KIP-339): each resource by itself succeeds or fails.
     pub(crate) fn incremental_alter_configs<'r>(
         &mut self,
         request: &IncrementalAlterConfigsRequest<'r>,
     ) -> Result<Decision<IncrementalAlterConfigsResponse<'r>>, ApiError> {
-        let repeated = repeated(request.resources.iter().map(|r| (r.resource_type, &*r.resource_name)));
-        let mut records = Records::new();
-        let mut responses = Vec::with_capacity(request.resources.len());
-        for resource in &request.resources {
-            let outcome = match repeated.contains_key(&(resource.resource_type, &*resource.resource_name)) {
-                true => Err(once_only()),
-                false => self.alter_incrementally(resource),
-            };
-            let outcome = outcome.map(|mut written| records.append(&mut written));
-            let (error_code, error_message) = code_and_message(&outcome);
-            responses.push(AlterConfigsResourceResponse {
-                error_code,
-                error_message,
-                resource_type: resource.resource_type,
-                resource_name: resource.resource_name.clone(),
-            });
-        }
+        let named = |r: &AlterConfigsResource<'r>| (r.resource_type, r.resource_name.clone());
+        let (records, outcomes) = self.alter_each(&request.resources, named, Controller::alter_incrementally);
+        let responses = request.resources.iter().zip(outcomes);
+        let responses = responses.map(|(resource, (error_code, error_message))| AlterConfigsResourceResponse {
+            error_code,
+            error_message,
+            resource_type: resource.resource_type,
+            resource_name: resource.resource_name.clone(),
+        });
+        let responses = responses.collect();
         let records = self.finish_changes(records, request.validate_only)?;
         Ok(Decision::new(records, IncrementalAlterConfigsResponse { throttle_time_ms: 0, responses }))
     }
@@ -59,25 +58,40 @@ impl Controller {
         &mut self,
         request: &AlterConfigsRequest<'r>,
     ) -> Result<Decision<AlterConfigsResponse<'r>>, ApiError> {
-        let repeated = repeated(request.resources.iter().map(|r| (r.resource_type, &*r.resource_name)));
-        let mut records = Records::new();
-        let mut responses = Vec::with_capacity(request.resources.len());
-        for resource in &request.resources {
-            let outcome = match repeated.contains_key(&(resource.resource_type, &*resource.resource_name)) {
-                true => Err(once_only()),
-                false => self.alter_wholly(resource),
-            };
-            let outcome = outcome.map(|mut written| records.append(&mut written));
-            let (error_code, error_message) = code_and_message(&outcome);
-            responses.push(LegacyResult {
-                error_code,
-                error_message,
-                resource_type: resource.resource_type,
-                resource_name: resource.resource_name.clone(),
-            });
-        }
+        let named = |r: &LegacyResource<'r>| (r.resource_type, r.resource_name.clone());
+        let (records, outcomes) = self.alter_each(&request.resources, named, Controller::alter_wholly);
+        let responses = request.resources.iter().zip(outcomes);
+        let responses = responses.map(|(resource, (error_code, error_message))| LegacyResult {
+            error_code,
+            error_message,
+            resource_type: resource.resource_type,
+            resource_name: resource.resource_name.clone(),
+        });
+        let responses = responses.collect();
         let records = self.finish_changes(records, request.validate_only)?;
         Ok(Decision::new(records, AlterConfigsResponse { throttle_time_ms: 0, responses }))
+    }
+
+    /// What both APIs share: `alter` says what one resource changes or why it may not; a resource that the request names
+    /// more than once may not. Gives the records of all that succeeded and one error code and message a resource.
+    fn alter_each<'r, R>(
+        &mut self,
+        resources: &[R],
+        named: impl Fn(&R) -> Named<'r>,
+        alter: impl Fn(&mut Controller, &R) -> Result<Records, ApiError>,
+    ) -> (Records, Vec<Outcome>) {
+        let repeated = repeated(resources.iter().map(&named));
+        let mut records = Records::new();
+        let mut outcomes = Vec::with_capacity(resources.len());
+        for resource in resources {
+            let outcome = match repeated.contains(&named(resource)) {
+                true => Err(once_only()),
+                false => alter(self, resource),
+            };
+            let outcome = outcome.map(|mut written| records.append(&mut written));
+            outcomes.push(code_and_message(&outcome));
+        }
+        (records, outcomes)
     }
 
     fn alter_incrementally(&mut self, resource: &AlterConfigsResource<'_>) -> Result<Records, ApiError> {
@@ -308,11 +322,7 @@ fn once_only() -> ApiError {
     ApiError::new(ErrorCode::INVALID_REQUEST, "Each resource must appear at most once.")
 }
 
-fn repeated<'n>(resources: impl Iterator<Item = (i8, &'n str)>) -> HashMap<(i8, &'n str), usize> {
-    let mut counts = HashMap::new();
-    for resource in resources {
-        *counts.entry(resource).or_insert(0) += 1;
-    }
-    counts.retain(|_, count| *count > 1);
-    counts
+fn repeated<'r>(resources: impl Iterator<Item = Named<'r>>) -> HashSet<Named<'r>> {
+    let mut seen = HashSet::new();
+    resources.filter(|resource| !seen.insert(resource.clone())).collect()
 }
