@@ -1,7 +1,7 @@
 use base::Offset;
 use log::LogError;
 use records::{RecordError, RecordErrorKind};
-use replica::{AppendError, ProducerError, ReadError};
+use replica::{AppendError, LeadershipError, ProducerError, ReadError};
 use wire::ErrorCode;
 
 /// Why a partition refuses a request, in the terms of the protocol.
@@ -66,13 +66,22 @@ impl From<ProducerError> for PartitionError {
     }
 }
 
+impl From<LeadershipError> for PartitionError {
+    fn from(error: LeadershipError) -> PartitionError {
+        let code = match error {
+            LeadershipError::NotLeader { .. } => ErrorCode::NOT_LEADER_OR_FOLLOWER,
+            LeadershipError::FencedLeaderEpoch { .. } => ErrorCode::FENCED_LEADER_EPOCH,
+            LeadershipError::UnknownLeaderEpoch { .. } => ErrorCode::UNKNOWN_LEADER_EPOCH,
+        };
+        PartitionError::new(code, error.to_string())
+    }
+}
+
 impl From<AppendError> for PartitionError {
     fn from(error: AppendError) -> PartitionError {
         let code = match error {
             AppendError::Producer(error) => return error.into(),
-            AppendError::NotLeader { .. } => ErrorCode::NOT_LEADER_OR_FOLLOWER,
-            AppendError::FencedLeaderEpoch { .. } => ErrorCode::FENCED_LEADER_EPOCH,
-            AppendError::UnknownLeaderEpoch { .. } => ErrorCode::UNKNOWN_LEADER_EPOCH,
+            AppendError::Leadership(error) => return error.into(),
             AppendError::NotEnoughReplicas { .. } => ErrorCode::NOT_ENOUGH_REPLICAS,
             AppendError::InvalidRequiredAcks { .. } => ErrorCode::INVALID_REQUIRED_ACKS,
             AppendError::OffsetsExhausted { .. } => ErrorCode::INVALID_RECORD,
@@ -84,9 +93,7 @@ impl From<AppendError> for PartitionError {
 impl From<ReadError> for PartitionError {
     fn from(error: ReadError) -> PartitionError {
         let code = match error {
-            ReadError::NotLeader { .. } => ErrorCode::NOT_LEADER_OR_FOLLOWER,
-            ReadError::FencedLeaderEpoch { .. } => ErrorCode::FENCED_LEADER_EPOCH,
-            ReadError::UnknownLeaderEpoch { .. } => ErrorCode::UNKNOWN_LEADER_EPOCH,
+            ReadError::Leadership(error) => return error.into(),
             ReadError::OffsetOutOfRange { .. } | ReadError::UnknownFetchedEpoch { .. } => {
                 ErrorCode::OFFSET_OUT_OF_RANGE
             }

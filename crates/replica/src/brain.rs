@@ -3,7 +3,7 @@ use base::{BrokerId, LeaderEpoch, Now, Offset, ProducerId};
 use crate::batch::{BatchInfo, Origin};
 use crate::entry::BatchMeta;
 use crate::epochs::{EpochCache, EpochEnd};
-use crate::error::{AppendError, ReadError};
+use crate::error::{AppendError, LeadershipError, ReadError};
 use crate::fetch::{FetchBounds, FetchCheck, FetchVerdict, Isolation};
 use crate::producers::{CompletedTxn, ProducerCheck, ProducerStates};
 
@@ -201,16 +201,16 @@ impl Replica {
     ///
     /// # Errors
     /// FENCED or UNKNOWN leader epoch; NOT_LEADER_OR_FOLLOWER when `leader_only` and this replica does not lead.
-    pub fn check_leader(&self, expected: Option<LeaderEpoch>, leader_only: bool) -> Result<(), ReadError> {
+    pub fn check_leader(&self, expected: Option<LeaderEpoch>, leader_only: bool) -> Result<(), LeadershipError> {
         let current = self.leadership.leader_epoch;
         match expected {
-            Some(epoch) if epoch < current => return Err(ReadError::FencedLeaderEpoch { epoch, current }),
-            Some(epoch) if epoch > current => return Err(ReadError::UnknownLeaderEpoch { epoch, current }),
+            Some(epoch) if epoch < current => return Err(LeadershipError::FencedLeaderEpoch { epoch, current }),
+            Some(epoch) if epoch > current => return Err(LeadershipError::UnknownLeaderEpoch { epoch, current }),
             _ => {}
         }
         if leader_only && !self.is_leader() {
             let (broker, leader) = (self.local_id, self.leadership.leader);
-            return Err(ReadError::NotLeader { broker, leader, epoch: current });
+            return Err(LeadershipError::NotLeader { broker, leader, epoch: current });
         }
         Ok(())
     }
@@ -224,15 +224,7 @@ impl Replica {
         if !matches!(context.required_acks, -1..=1) {
             return Err(AppendError::InvalidRequiredAcks { acks: context.required_acks });
         }
-        self.check_leader(context.expected_leader_epoch, true).map_err(|e| match e {
-            ReadError::FencedLeaderEpoch { epoch, current } => AppendError::FencedLeaderEpoch { epoch, current },
-            ReadError::UnknownLeaderEpoch { epoch, current } => AppendError::UnknownLeaderEpoch { epoch, current },
-            _ => AppendError::NotLeader {
-                broker: self.local_id,
-                leader: self.leadership.leader,
-                epoch: self.leadership.leader_epoch,
-            },
-        })?;
+        self.check_leader(context.expected_leader_epoch, true)?;
         if context.required_acks == -1 && self.under_min_isr() {
             let isr_size = self.leadership.isr.len();
             return Err(AppendError::NotEnoughReplicas { isr_size, min_isr: self.effective_min_isr() });

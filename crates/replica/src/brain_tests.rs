@@ -123,15 +123,15 @@ fn appends_are_refused_for_the_first_reason_that_holds() {
     for (context, expect) in [
         (context(2), AppendError::InvalidRequiredAcks { acks: 2 }),
         (context(-2), AppendError::InvalidRequiredAcks { acks: -2 }),
-        (with_epoch(3), AppendError::FencedLeaderEpoch { epoch: 3, current: 4 }),
-        (with_epoch(5), AppendError::UnknownLeaderEpoch { epoch: 5, current: 4 }),
+        (with_epoch(3), AppendError::Leadership(LeadershipError::FencedLeaderEpoch { epoch: 3, current: 4 })),
+        (with_epoch(5), AppendError::Leadership(LeadershipError::UnknownLeaderEpoch { epoch: 5, current: 4 })),
     ] {
         assert_eq!(replica.prepare_append(&batch, &context), Err(expect));
     }
     assert!(replica.prepare_append(&batch, &with_epoch(4)).is_ok());
     replica.set_leadership(led_by(2, 5, &[1, 2]));
     let refused = replica.prepare_append(&batch, &context(1));
-    assert_eq!(refused, Err(AppendError::NotLeader { broker: 1, leader: 2, epoch: 5 }));
+    assert_eq!(refused, Err(AppendError::Leadership(LeadershipError::NotLeader { broker: 1, leader: 2, epoch: 5 })));
 }
 
 #[test]
@@ -216,6 +216,7 @@ fn fetches_are_bounded_and_checked() {
             Ok(FetchVerdict::Diverging(end, _)) => format!("diverging {} {}", end.epoch, end.end_offset),
             Err(ReadError::OffsetOutOfRange { .. }) => "range".to_owned(),
             Err(ReadError::UnknownFetchedEpoch { .. }) => "unknown".to_owned(),
+            Err(ReadError::Leadership(error)) => format!("{error:?}"),
             Err(other) => format!("{other:?}"),
         }
     };

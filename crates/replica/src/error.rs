@@ -75,9 +75,9 @@ pub enum ProducerError {
     },
 }
 
-/// Why an append is refused before anything changed.
+/// Why this replica may not serve a request of the caller's leader epoch (KIP-320).
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-pub enum AppendError {
+pub enum LeadershipError {
     /// NOT_LEADER_OR_FOLLOWER.
     #[error("broker {broker} is not the leader of this partition in epoch {epoch}; the leader is {leader}")]
     NotLeader {
@@ -104,6 +104,14 @@ pub enum AppendError {
         /// Epoch known here.
         current: LeaderEpoch,
     },
+}
+
+/// Why an append is refused before anything changed.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum AppendError {
+    /// Another leader or another leader epoch.
+    #[error(transparent)]
+    Leadership(#[from] LeadershipError),
     /// NOT_ENOUGH_REPLICAS: acks=all with fewer replicas in sync than `min.insync.replicas`.
     #[error("{isr_size} replicas are in sync, min.insync.replicas asks for {min_isr}")]
     NotEnoughReplicas {
@@ -134,32 +142,9 @@ pub enum AppendError {
 /// Why a read, or a question about offsets, is refused.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum ReadError {
-    /// NOT_LEADER_OR_FOLLOWER.
-    #[error("broker {broker} is not the leader of this partition in epoch {epoch}; the leader is {leader}")]
-    NotLeader {
-        /// This broker.
-        broker: BrokerId,
-        /// Leader known here, -1 for none.
-        leader: BrokerId,
-        /// Leader epoch known here.
-        epoch: LeaderEpoch,
-    },
-    /// FENCED_LEADER_EPOCH: the caller's epoch is older than ours.
-    #[error("leader epoch {epoch} is older than the current epoch {current}")]
-    FencedLeaderEpoch {
-        /// Epoch of the caller.
-        epoch: LeaderEpoch,
-        /// Epoch known here.
-        current: LeaderEpoch,
-    },
-    /// UNKNOWN_LEADER_EPOCH: the caller knows a newer epoch than we do.
-    #[error("leader epoch {epoch} is newer than the current epoch {current}")]
-    UnknownLeaderEpoch {
-        /// Epoch of the caller.
-        epoch: LeaderEpoch,
-        /// Epoch known here.
-        current: LeaderEpoch,
-    },
+    /// Another leader or another leader epoch.
+    #[error(transparent)]
+    Leadership(#[from] LeadershipError),
     /// OFFSET_OUT_OF_RANGE.
     #[error("offset {offset} is outside of the log, which holds {log_start} up to {log_end}")]
     OffsetOutOfRange {

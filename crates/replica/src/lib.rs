@@ -23,6 +23,6 @@ pub use batch::{BatchInfo, EndTxnMarker, NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_S
 pub use brain::{AppendContext, AppendDecision, AppendPlan, Leadership, Replica, ReplicaConfig, ReplicaInit};
 pub use entry::{BatchMeta, Forgotten, ProducerEntry, SnapshotEntry, WINDOW_BATCHES};
 pub use epochs::{EpochCache, EpochEnd, EpochEntry};
-pub use error::{AppendError, ProducerError, ReadError};
+pub use error::{AppendError, LeadershipError, ProducerError, ReadError};
 pub use fetch::{FetchBounds, FetchCheck, FetchVerdict, Isolation};
 pub use producers::{CompletedTxn, ProducerCheck, ProducerStates};
