@@ -1,0 +1,1 @@
+//! Server-side assignors of the consumer protocol: which member gets which partition.

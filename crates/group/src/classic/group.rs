@@ -1,0 +1,244 @@
+//! A classic group and its members as values.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use coordinator::Token;
+
+use crate::subscription::{CONSUMER_PROTOCOL_TYPE, add_topics};
+use crate::timers::Deadline;
+
+/// What a classic group is doing.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum State {
+    /// No members; it holds offsets or is about to be deleted.
+    Empty,
+    /// Members are joining.
+    PreparingRebalance,
+    /// The leader is working out the assignments.
+    CompletingRebalance,
+    /// Every member has its assignment.
+    Stable,
+}
+
+impl State {
+    /// The name that responses give it.
+    pub fn name(self) -> &'static str {
+        match self {
+            State::Empty => "Empty",
+            State::PreparingRebalance => "PreparingRebalance",
+            State::CompletingRebalance => "CompletingRebalance",
+            State::Stable => "Stable",
+        }
+    }
+}
+
+/// A protocol that a member supports, and the member's metadata for it.
+pub(crate) type Protocol = (Arc<str>, Box<[u8]>);
+
+/// A member of a classic group. Kept small: there are as many as consumers.
+#[derive(Debug)]
+pub(crate) struct Member {
+    /// `group.instance.id` of a static member.
+    pub instance_id: Option<Box<str>>,
+    /// `client.id` of the first request.
+    pub client_id: Box<str>,
+    /// The client's address.
+    pub client_host: Box<str>,
+    /// How long it may take to join again, ms.
+    pub rebalance_timeout_ms: i32,
+    /// How long it may be silent, ms.
+    pub session_timeout_ms: i32,
+    /// The protocols it supports, most wanted first, with its metadata for each. Names are shared within the group.
+    pub protocols: Box<[Protocol]>,
+    /// What the leader assigned to it in this generation.
+    pub assignment: Box<[u8]>,
+    /// Its JoinGroup that waits for the others.
+    pub awaiting_join: Option<Token>,
+    /// Its SyncGroup that waits for the leader.
+    pub awaiting_sync: Option<Token>,
+    /// When its session ends.
+    pub session: Deadline,
+    /// It has the JoinGroup response of this generation and has not synced yet.
+    pub sync_pending: bool,
+}
+
+impl Member {
+    /// Its metadata for a protocol; empty if it does not support it.
+    pub fn metadata(&self, protocol: &str) -> &[u8] {
+        self.protocols.iter().find(|(name, _)| &**name == protocol).map_or(&[], |(_, metadata)| metadata)
+    }
+}
+
+/// A classic group.
+#[derive(Debug)]
+pub(crate) struct ClassicGroup {
+    /// What it is doing.
+    pub state: State,
+    /// What it was doing before that.
+    pub previous_state: State,
+    /// When it began to do so, ms since the epoch; -1 when unknown.
+    pub state_timestamp_ms: i64,
+    /// Number of the generation.
+    pub generation: i32,
+    /// `consumer`, `connect` or anything else; `None` for a group that only holds offsets.
+    pub protocol_type: Option<Box<str>>,
+    /// The protocol chosen for this generation.
+    pub protocol: Option<Arc<str>>,
+    /// Id of the leader.
+    pub leader: Option<Arc<str>>,
+    /// The members by id.
+    pub members: BTreeMap<Arc<str>, Member>,
+    /// Member ids of static members by instance id.
+    pub static_members: BTreeMap<Box<str>, Arc<str>>,
+    /// Members that were given an id and have not come back with it, with the end of their patience.
+    pub pending_joins: BTreeMap<Arc<str>, Deadline>,
+    /// How many members support each protocol.
+    pub supported: BTreeMap<Arc<str>, usize>,
+    /// How many members wait for the end of the join.
+    pub awaiting_join: usize,
+    /// Topics the members are subscribed to, where that is known: the group speaks the `consumer` protocol type and
+    /// every subscription could be read.
+    pub subscribed: Option<BTreeSet<Box<str>>>,
+    /// When the join ends.
+    pub join_deadline: Deadline,
+    /// In the first rebalance: how much longer the join may be put off, ms.
+    pub join_remaining_ms: i32,
+    /// In the first rebalance: how long the running delay is, ms; 0 in later ones.
+    pub join_delay_ms: i32,
+    /// In the first rebalance: somebody joined since the delay began.
+    pub new_member_added: bool,
+    /// When members that have not synced are removed.
+    pub sync_deadline: Deadline,
+}
+
+impl ClassicGroup {
+    /// An empty group in generation 0.
+    pub fn new(now_ms: i64) -> ClassicGroup {
+        ClassicGroup {
+            state: State::Empty,
+            previous_state: State::Empty,
+            state_timestamp_ms: now_ms,
+            generation: 0,
+            protocol_type: None,
+            protocol: None,
+            leader: None,
+            members: BTreeMap::new(),
+            static_members: BTreeMap::new(),
+            pending_joins: BTreeMap::new(),
+            supported: BTreeMap::new(),
+            awaiting_join: 0,
+            subscribed: None,
+            join_deadline: Deadline::default(),
+            join_remaining_ms: 0,
+            join_delay_ms: 0,
+            new_member_added: false,
+            sync_deadline: Deadline::default(),
+        }
+    }
+
+    /// True when it has no members.
+    pub fn is_empty(&self) -> bool {
+        self.members.is_empty()
+    }
+
+    /// Moves on to another state.
+    pub fn transition(&mut self, state: State, now_ms: i64) {
+        self.previous_state = self.state;
+        self.state = state;
+        self.state_timestamp_ms = now_ms;
+    }
+
+    /// True when the group is one of consumers, whose subscriptions the coordinator can read.
+    pub fn is_consumer_type(&self) -> bool {
+        self.protocol_type.as_deref() == Some(CONSUMER_PROTOCOL_TYPE)
+    }
+
+    /// The name of a protocol as the group shares it.
+    pub fn shared_name(&self, name: &str) -> Arc<str> {
+        self.supported.get_key_value(name).map_or_else(|| Arc::from(name), |(shared, _)| shared.clone())
+    }
+
+    /// Adds a member. Its instance id must be free.
+    pub fn add(&mut self, id: Arc<str>, member: Member, protocol_type: &str) {
+        if self.members.is_empty() {
+            self.protocol_type = Some(Box::from(protocol_type));
+        }
+        if let Some(instance_id) = &member.instance_id {
+            let taken = self.static_members.insert(instance_id.clone(), id.clone());
+            assert!(taken.is_none(), "instance id {instance_id} belongs to {taken:?}");
+        }
+        self.leader.get_or_insert_with(|| id.clone());
+        self.count_protocols(&member.protocols, true);
+        self.awaiting_join += usize::from(member.awaiting_join.is_some());
+        self.pending_joins.remove(&id);
+        let old = self.members.insert(id, member);
+        assert!(old.is_none(), "a member is added once");
+    }
+
+    /// Removes a member or one that never joined. Gives back the member.
+    pub fn remove(&mut self, id: &str) -> Option<Member> {
+        self.pending_joins.remove(id);
+        let removed = self.members.remove(id);
+        if let Some(member) = &removed {
+            self.count_protocols(&member.protocols, false);
+            self.awaiting_join -= usize::from(member.awaiting_join.is_some());
+            if let Some(instance_id) = &member.instance_id {
+                self.static_members.remove(instance_id);
+            }
+        }
+        if self.leader.as_deref() == Some(id) {
+            self.leader = self.members.keys().next().cloned();
+        }
+        removed
+    }
+
+    /// Counts a member's protocols in or out.
+    pub fn count_protocols(&mut self, protocols: &[Protocol], joins: bool) {
+        for (name, _) in protocols {
+            if joins {
+                *self.supported.entry(name.clone()).or_insert(0) += 1;
+            } else if let Some(count) = self.supported.get_mut(name) {
+                *count -= 1;
+                if *count == 0 {
+                    self.supported.remove(name);
+                }
+            }
+        }
+    }
+
+    /// The protocol that most members want among those that all support; the first by name among equals.
+    pub fn select_protocol(&self) -> Option<Arc<str>> {
+        let everybody = self.members.len();
+        let mut votes: BTreeMap<&Arc<str>, usize> = BTreeMap::new();
+        for member in self.members.values() {
+            let wanted = member.protocols.iter().find(|(name, _)| self.supported.get(name) == Some(&everybody));
+            if let Some((name, _)) = wanted {
+                *votes.entry(name).or_insert(0) += 1;
+            }
+        }
+        let most = votes.values().max()?;
+        votes.iter().find(|(_, count)| *count == most).map(|(name, _)| Arc::clone(name))
+    }
+
+    /// The topics the members are subscribed to by the chosen protocol; `None` where that cannot be known.
+    pub fn compute_subscribed(&self) -> Option<BTreeSet<Box<str>>> {
+        if !self.is_consumer_type() {
+            return None;
+        }
+        let mut topics = BTreeSet::new();
+        if self.members.is_empty() {
+            return Some(topics);
+        }
+        let protocol = self.protocol.as_deref()?;
+        for member in self.members.values() {
+            add_topics(member.metadata(protocol), &mut topics).ok()?;
+        }
+        Some(topics)
+    }
+
+    /// Whether a member is subscribed to the topic. Where subscriptions cannot be read every topic counts as subscribed.
+    pub fn is_subscribed(&self, topic: &str) -> bool {
+        self.subscribed.as_ref().map_or_else(|| self.is_consumer_type(), |topics| topics.contains(topic))
+    }
+}

@@ -1,0 +1,1 @@
+//! A classic group as Kafka's record and back.

@@ -1,0 +1,69 @@
+//! Records of `__consumer_offsets` to bytes.
+
+use std::borrow::Cow;
+
+use bytes::Bytes;
+use coordinator::CoordinatorRecord;
+use wire::group_metadata_key::GroupMetadataKey;
+use wire::group_metadata_value::GroupMetadataValue;
+use wire::group_record::{GroupKey, GroupValue};
+use wire::offset_commit_key::OffsetCommitKey;
+use wire::offset_commit_value::OffsetCommitValue;
+
+/// Version in which a classic group is written.
+const GROUP_METADATA_VERSION: i16 = 3;
+/// Version in which an offset is written.
+const OFFSET_COMMIT_VERSION: i16 = 4;
+/// Version in which an offset with an explicit end of its life is written.
+const OFFSET_COMMIT_EXPIRING_VERSION: i16 = 1;
+
+/// Why a record cannot be made: a text in it is longer than the format can say.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct TooLong;
+
+/// A record with a value in the given version.
+pub(crate) fn record(key: &GroupKey<'_>, value: &GroupValue<'_>, version: i16) -> Result<CoordinatorRecord, TooLong> {
+    let value = value.encode(version).map_err(|_| TooLong)?;
+    Ok(CoordinatorRecord { key: key_bytes(key)?, value: Some(Bytes::from(value)) })
+}
+
+/// A tombstone.
+pub(crate) fn tombstone(key: &GroupKey<'_>) -> Result<CoordinatorRecord, TooLong> {
+    Ok(CoordinatorRecord { key: key_bytes(key)?, value: None })
+}
+
+fn key_bytes(key: &GroupKey<'_>) -> Result<Bytes, TooLong> {
+    key.encode().map(Bytes::from).map_err(|_| TooLong)
+}
+
+/// The record of a classic group.
+pub(crate) fn group_metadata(group: &str, value: GroupMetadataValue<'_>) -> Result<CoordinatorRecord, TooLong> {
+    let key = GroupKey::GroupMetadata(GroupMetadataKey { group: Cow::Borrowed(group) });
+    record(&key, &GroupValue::GroupMetadata(value), GROUP_METADATA_VERSION)
+}
+
+/// The tombstone of a classic group.
+pub(crate) fn group_tombstone(group: &str) -> Result<CoordinatorRecord, TooLong> {
+    tombstone(&GroupKey::GroupMetadata(GroupMetadataKey { group: Cow::Borrowed(group) }))
+}
+
+fn offset_key<'a>(group: &'a str, topic: &'a str, partition: i32) -> GroupKey<'a> {
+    GroupKey::OffsetCommit(OffsetCommitKey { group: Cow::Borrowed(group), topic: Cow::Borrowed(topic), partition })
+}
+
+/// The record of a committed offset.
+pub(crate) fn offset_commit(
+    group: &str,
+    topic: &str,
+    partition: i32,
+    value: OffsetCommitValue<'_>,
+) -> Result<CoordinatorRecord, TooLong> {
+    let expiring = value.expire_timestamp >= 0;
+    let version = if expiring { OFFSET_COMMIT_EXPIRING_VERSION } else { OFFSET_COMMIT_VERSION };
+    record(&offset_key(group, topic, partition), &GroupValue::OffsetCommit(value), version)
+}
+
+/// The tombstone of a committed offset.
+pub(crate) fn offset_tombstone(group: &str, topic: &str, partition: i32) -> Result<CoordinatorRecord, TooLong> {
+    tombstone(&offset_key(group, topic, partition))
+}
