@@ -8,7 +8,7 @@
 #![allow(dead_code)]
 
 mod api;
-mod assignor;
+pub mod assignor;
 mod classic;
 mod config;
 mod consumer;
