@@ -1,4 +1,4 @@
-//! The `odradek` command: starts the broker, formats its directories, looks into them.
+//! The `odradek` command: starts the broker, formats its directories, looks into them, loads a broker.
 //!
 //! One file per subcommand in `commands/`. What a subcommand prints for a user goes to standard output, what it has to
 //! complain about to standard error; the running broker logs to standard output. It does not know how a broker works:
