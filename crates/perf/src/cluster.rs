@@ -132,7 +132,11 @@ impl Admin {
         let version = self.versions.pick(key, 13)?;
         let wanted =
             topics.iter().map(|t| MetadataRequestTopic { name: Some(t.name.as_str().into()), ..Default::default() });
-        let request = MetadataRequest { topics: Some(wanted.collect()), ..MetadataRequest::default() };
+        let request = MetadataRequest {
+            topics: Some(wanted.collect()),
+            allow_auto_topic_creation: false,
+            ..MetadataRequest::default()
+        };
         let (frame, id) = self.asking.ask_soon(key, version, &request).await?;
         let said: MetadataResponse<'_> = answer(&frame, key, version, id)?;
         check(said.error_code, || "Metadata".to_owned())?;
@@ -235,10 +239,39 @@ fn leaders(partitions: &[wire::metadata_response::MetadataResponsePartition]) ->
     if found.contains(&-1) { Vec::new() } else { found }
 }
 
-/// The offset of every partition in the order of [`View::partitions`]: -2 asks for the first, -1 for the end.
+/// The offset of every partition in the order of [`View::partitions`]: -2 asks for the first, -1 for the end. Waits for
+/// brokers that say who leads a partition before that one does.
 pub(crate) async fn offsets(view: &View, versions: &Versions, timestamp: i64) -> Result<Vec<i64>, String> {
+    let mut steps = 0;
+    loop {
+        match offsets_now(view, versions, timestamp).await {
+            Ok(found) => return Ok(found),
+            Err((error, why)) if !is_moved(error) || steps == LEADER_STEPS_MAX => return Err(why),
+            Err(_) => steps += 1,
+        }
+        reactor::sleep(Duration::from_millis(LEADER_STEP_MS)).await;
+    }
+}
+
+/// True for errors that a new look at the leaders, or time, may mend.
+pub(crate) fn is_moved(error: ErrorCode) -> bool {
+    matches!(
+        error,
+        ErrorCode::NOT_LEADER_OR_FOLLOWER
+            | ErrorCode::LEADER_NOT_AVAILABLE
+            | ErrorCode::UNKNOWN_TOPIC_OR_PARTITION
+            | ErrorCode::UNKNOWN_TOPIC_ID
+            | ErrorCode::FENCED_LEADER_EPOCH
+            | ErrorCode::UNKNOWN_LEADER_EPOCH
+            | ErrorCode::REPLICA_NOT_AVAILABLE
+            | ErrorCode::KAFKA_STORAGE_ERROR
+    )
+}
+
+async fn offsets_now(view: &View, versions: &Versions, timestamp: i64) -> Result<Vec<i64>, (ErrorCode, String)> {
+    let plain = |why: String| (ErrorCode::NONE, why);
     let key = ApiKey::ListOffsets;
-    let version = versions.pick(key, 7)?;
+    let version = versions.pick(key, 7).map_err(plain)?;
     let all = view.partitions();
     let mut found = vec![-1; all.len()];
     for (node, address) in &view.brokers {
@@ -255,12 +288,13 @@ pub(crate) async fn offsets(view: &View, versions: &Versions, timestamp: i64) ->
             .into_iter()
             .map(|(t, partitions)| ListOffsetsTopic { name: view.topics[t].name.as_str().into(), partitions });
         let request = ListOffsetsRequest { replica_id: -1, topics: topics.collect(), ..Default::default() };
-        let mut asking = Asking::connect(*address).await?;
-        let (frame, id) = asking.ask_soon(key, version, &request).await?;
-        let said: ListOffsetsResponse<'_> = answer(&frame, key, version, id)?;
+        let mut asking = Asking::connect(*address).await.map_err(plain)?;
+        let (frame, id) = asking.ask_soon(key, version, &request).await.map_err(plain)?;
+        let said: ListOffsetsResponse<'_> = answer(&frame, key, version, id).map_err(plain)?;
         for topic in &said.topics {
             for part in &topic.partitions {
-                check(part.error_code, || format!("ListOffsets of {}-{}", topic.name, part.partition_index))?;
+                let what = || format!("ListOffsets of {}-{}", topic.name, part.partition_index);
+                check(part.error_code, what).map_err(|why| (ErrorCode(part.error_code), why))?;
                 let at = |(t, p): &(usize, i32)| view.topics[*t].name == topic.name && *p == part.partition_index;
                 if let Some(index) = all.iter().position(at) {
                     found[index] = part.offset;
@@ -276,6 +310,7 @@ pub(crate) async fn producer_id(address: SocketAddr, versions: &Versions) -> Res
     let key = ApiKey::InitProducerId;
     let version = versions.pick(key, 4)?;
     let request = InitProducerIdRequest {
+        transactional_id: None,
         transaction_timeout_ms: i32::MAX,
         producer_id: -1,
         producer_epoch: -1,

@@ -13,9 +13,9 @@ use wire::fetch_request::{FetchPartition, FetchRequest, FetchTopic};
 use wire::fetch_response::{FetchResponse, PartitionData};
 use wire::{ApiKey, ErrorCode, Records};
 
-use crate::cluster::View;
+use crate::cluster::{View, is_moved};
 use crate::conn::{Asking, Broken, answer};
-use crate::core::{Core, is_moved};
+use crate::core::Core;
 use crate::plan::ReadPlan;
 use crate::template::read_stamp;
 

@@ -9,7 +9,6 @@ use std::time::Duration;
 
 use reactor::now;
 use reactor::sync::Notify;
-use wire::ErrorCode;
 
 use crate::cluster::{Admin, LoadVersions, Versions, View};
 use crate::meter::Meters;
@@ -200,19 +199,4 @@ impl Core {
             reactor::sleep(Duration::from_millis(5)).await;
         }
     }
-}
-
-/// True for errors that a new look at the leaders may mend.
-pub(crate) fn is_moved(error: ErrorCode) -> bool {
-    matches!(
-        error,
-        ErrorCode::NOT_LEADER_OR_FOLLOWER
-            | ErrorCode::LEADER_NOT_AVAILABLE
-            | ErrorCode::UNKNOWN_TOPIC_OR_PARTITION
-            | ErrorCode::UNKNOWN_TOPIC_ID
-            | ErrorCode::FENCED_LEADER_EPOCH
-            | ErrorCode::UNKNOWN_LEADER_EPOCH
-            | ErrorCode::REPLICA_NOT_AVAILABLE
-            | ErrorCode::KAFKA_STORAGE_ERROR
-    )
 }

@@ -10,14 +10,15 @@ use std::time::Duration;
 use bytes::Bytes;
 use reactor::sync::Notify;
 use reactor::{Class, now, spawn};
+use wire::api_versions_response::ApiVersionsResponse;
 use wire::produce_request::{PartitionProduceData, ProduceRequest, TopicProduceData};
 use wire::produce_response::ProduceResponse;
 use wire::{ApiKey, ErrorCode, Records};
 
 use crate::args::Acks;
-use crate::cluster::{View, producer_id};
+use crate::cluster::{View, hello, is_moved, producer_id};
 use crate::conn::{Broken, Frames, Sender, answer, connect, request};
-use crate::core::{Core, is_moved};
+use crate::core::Core;
 use crate::plan::LoadPlan;
 use crate::schedule::{Pace, Pick, Schedule, Step};
 use crate::template::Label;
@@ -28,6 +29,8 @@ const GATHERED_BYTES_MAX: usize = 256 << 10;
 const LOOK_NS: u64 = 100_000_000;
 /// How long the answers to the last requests may take beyond the request timeout.
 const DRAIN_NS: u64 = 5_000_000_000;
+/// Version of ApiVersions, the question behind the last record.
+const LAST_VERSION: i16 = 3;
 /// First version of Produce that names topics by their id.
 const TOPIC_IDS_FROM: i16 = 13;
 
@@ -63,7 +66,8 @@ struct Target {
     sequence: Cell<i32>,
 }
 
-/// A request that waits for its answer.
+/// A request that waits for its answer; without batches it is the question that ends a connection without
+/// acknowledgements.
 struct Flight {
     correlation: i32,
     picks: Vec<Pick>,
@@ -168,6 +172,12 @@ impl Lane {
         if let Err(why) = self.send(&mut schedule).await {
             self.fail(why);
         }
+        if self.load().acks == Acks::None
+            && !self.producer.failed.get()
+            && let Err(why) = self.ask_last().await
+        {
+            self.fail(why);
+        }
         let timeout = u64::try_from(self.load().request_timeout.as_nanos()).unwrap_or(u64::MAX);
         let limit_ns = now().mono_ns.saturating_add(timeout).saturating_add(DRAIN_NS);
         while !self.flights.borrow().is_empty() && !self.producer.failed.get() && now().mono_ns < limit_ns {
@@ -239,6 +249,14 @@ impl Lane {
                 gone.iter().flat_map(|flight| &flight.picks).for_each(|pick| self.settle(pick, now_ns));
             }
         }
+    }
+
+    /// Without acknowledgements records count as sent once the kernel has them. A question behind the last one is answered
+    /// when the broker has taken them all, which is the end of the run.
+    async fn ask_last(&self) -> Result<(), Broken> {
+        let correlation = self.correlation.get().wrapping_add(1);
+        self.flights.borrow_mut().push_back(Flight { correlation, picks: Vec::new() });
+        self.sender.send(request(ApiKey::ApiVersions, LAST_VERSION, correlation, &hello())).await
     }
 
     async fn wait_for_landing(&self) {
@@ -357,6 +375,11 @@ impl Lane {
     fn answered(&self, frame: &Bytes, flight: &Flight) -> Result<(), Broken> {
         let now_ns = now().mono_ns;
         let version = self.core().shared.load_versions.produce;
+        if flight.picks.is_empty() {
+            let _: ApiVersionsResponse<'_> = answer(frame, ApiKey::ApiVersions, LAST_VERSION, flight.correlation)?;
+            self.core().meters.borrow_mut().sent.last_ns = now_ns;
+            return Ok(());
+        }
         let said: ProduceResponse<'_> = answer(frame, ApiKey::Produce, version, flight.correlation)?;
         self.core().meters.borrow_mut().sent.requests += 1;
         let mut settled = 0;
@@ -394,18 +417,25 @@ impl Lane {
         self.core().shared.acked.fetch_add(count, Ordering::Relaxed);
         let mut meters = self.core().meters.borrow_mut();
         let meter = &mut meters.sent;
-        if pick.first_ns < self.core().measure_ns.get() {
-            meter.warm_records += count;
+        let measure_ns = self.core().measure_ns.get();
+        let warm = if pick.intended_ns(pick.count - 1) < measure_ns {
+            pick.count
+        } else {
+            (0..pick.count).take_while(|i| pick.intended_ns(*i) < measure_ns).count()
+        };
+        meter.warm_records += warm as u64;
+        let measured = count - warm as u64;
+        if measured == 0 {
             return;
         }
-        meter.records += count;
-        meter.bytes += count * self.load().recipe.record_size as u64;
+        meter.records += measured;
+        meter.bytes += measured * self.load().recipe.record_size as u64;
         meter.batches += 1;
         meter.last_ns = now_ns;
         if pick.step_ns == 0.0 {
             meter.note(now_ns.saturating_sub(pick.first_ns), count);
         } else {
-            (0..pick.count).for_each(|i| meter.note(now_ns.saturating_sub(pick.intended_ns(i)), 1));
+            (warm..pick.count).for_each(|i| meter.note(now_ns.saturating_sub(pick.intended_ns(i)), 1));
         }
     }
 

@@ -86,14 +86,12 @@ async fn setup(plan: &Plan) -> Result<Setup, String> {
     let mut admin = Admin::connect(&plan.bootstrap).await?;
     let view = admin.prepare(plan).await?;
     let versions = admin.versions().clone();
-    let (mut begins, mut ends) = (Vec::new(), Vec::new());
-    if let Some(read) = &plan.read {
-        ends = offsets(&view, &versions, LATEST).await?;
-        begins = match read.from {
-            From::Beginning => offsets(&view, &versions, EARLIEST).await?,
-            From::End => ends.clone(),
-        };
-    }
+    // Asked for whatever is done, as the answers show that the leaders are ready.
+    let ends = offsets(&view, &versions, LATEST).await?;
+    let begins = match plan.read.as_ref().map(|read| read.from) {
+        Some(From::Beginning) => offsets(&view, &versions, EARLIEST).await?,
+        _ => ends.clone(),
+    };
     Ok(Setup { view, versions, begins, ends, run_id: reactor::random_u64() })
 }
 
