@@ -35,7 +35,7 @@ pub(crate) enum Command {
     Format(format::Args),
     Info(info::Args),
     DumpLog(dump_log::Args),
-    Perf(perf::Args),
+    Perf(Box<perf::Args>),
     RandomUuid(random_uuid::Args),
     ConfigDocs(config_docs::Args),
 }
@@ -46,7 +46,7 @@ pub(crate) fn run(command: Command) -> Outcome {
         Command::Format(args) => format::run(args),
         Command::Info(args) => info::run(args),
         Command::DumpLog(args) => dump_log::run(args),
-        Command::Perf(args) => perf::run(args),
+        Command::Perf(args) => perf::run(*args),
         Command::RandomUuid(args) => random_uuid::run(args),
         Command::ConfigDocs(args) => config_docs::run(args),
     }
