@@ -163,7 +163,8 @@ impl<M: Machine> Shell<M> {
         self.settle(wall_ms);
     }
 
-    /// Lets the machine do what is due.
+    /// Lets the machine do what is due. It may stop where it has decided something, so call it again while
+    /// `next_timer_ns` has passed.
     pub fn expire(&mut self, env: M::Env<'_>, wall_ms: i64) {
         if self.state == State::Active {
             self.machine.expire(env, &mut self.effects);

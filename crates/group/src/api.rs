@@ -181,7 +181,11 @@ pub fn refused(request: &Request<'_>, error: ErrorCode) -> Reply {
             ..Default::default()
         }),
         Request::SyncGroup { .. } => Reply::SyncGroup(SyncGroupResponse { error_code, ..Default::default() }),
-        Request::Heartbeat { .. } => Reply::Heartbeat(HeartbeatResponse { error_code, ..Default::default() }),
+        // While the group is loading nobody can say that the member is not alive.
+        Request::Heartbeat { .. } => {
+            let told = if error == ErrorCode::COORDINATOR_LOAD_IN_PROGRESS { ErrorCode::NONE } else { error };
+            Reply::Heartbeat(HeartbeatResponse { error_code: told.code(), ..Default::default() })
+        }
         Request::LeaveGroup { .. } => Reply::LeaveGroup(LeaveGroupResponse { error_code, ..Default::default() }),
         Request::OffsetCommit { request, .. } => Reply::OffsetCommit(refused_commit(request, error)),
         Request::OffsetFetch { group, .. } => Reply::OffsetFetch(refused_fetch(group, error)),

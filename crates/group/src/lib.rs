@@ -5,8 +5,6 @@
 //! holds its replies back. It does not know of connections, of how records are stored, of authorization (what a principal
 //! must not see is taken out of requests and replies by the caller) nor of the clock.
 
-#![allow(dead_code)]
-
 mod api;
 pub mod assignor;
 mod classic;
@@ -15,7 +13,6 @@ mod consumer;
 mod offsets;
 mod records;
 mod shard;
-mod stubs;
 mod subscription;
 #[cfg(test)]
 mod tests;

@@ -14,7 +14,7 @@ use crate::api::{Env, Reply, Request};
 use crate::classic::ClassicGroup;
 use crate::consumer::ConsumerGroup;
 use crate::offsets::OffsetStore;
-use crate::timers::{TimerKey, TimerKind, Timers};
+use crate::timers::{Deadline, TimerKey, TimerKind, Timers};
 
 /// A map that needs no order. Its hash is keyed with a constant, so that the same events give the same run.
 pub(crate) type Map<K, V> = HashMap<K, V, BuildHasherDefault<DefaultHasher>>;
@@ -29,6 +29,7 @@ pub(crate) enum Group {
     /// JoinGroup and SyncGroup, or offsets alone.
     Classic(Box<ClassicGroup>),
     /// KIP-848.
+    #[allow(dead_code)]
     Consumer(Box<ConsumerGroup>),
 }
 
@@ -39,7 +40,9 @@ pub struct GroupShard {
     pub(crate) offsets: OffsetStore,
     pub(crate) timers: Timers,
     /// The check for expired offsets.
-    pub(crate) offsets_check: crate::timers::Deadline,
+    pub(crate) offsets_check: Deadline,
+    /// False while the log is loaded; then the records that are replayed are this machine's own decisions.
+    pub(crate) decides: bool,
 }
 
 /// The partition of `__consumer_offsets` that a group lives on: Java's hash of the id, without its sign, modulo the
@@ -181,6 +184,7 @@ impl Machine for GroupShard {
 
     fn loaded(&mut self, mut env: Env<'_>, out: &mut Out) {
         let env = &mut env;
+        self.decides = true;
         self.classic_loaded(env, out);
         self.consumer_loaded(env, out);
         self.schedule_offsets_check(env);

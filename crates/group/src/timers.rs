@@ -9,6 +9,7 @@ use std::sync::Arc;
 const NEVER: u64 = u64::MAX;
 
 /// What a deadline is about, within its group.
+#[allow(dead_code)]
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum TimerKind {
     /// The session of a member, of either protocol, or of a classic member that was given an id and has not joined yet.

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use coordinator::Token;
+use wire::ErrorCode;
 
 use crate::subscription::{CONSUMER_PROTOCOL_TYPE, add_topics};
 use crate::timers::Deadline;
@@ -55,12 +56,17 @@ pub(crate) struct Member {
     pub assignment: Box<[u8]>,
     /// Its JoinGroup that waits for the others.
     pub awaiting_join: Option<Token>,
+    /// Version of its last JoinGroup.
+    pub join_version: i16,
     /// Its SyncGroup that waits for the leader.
     pub awaiting_sync: Option<Token>,
     /// When its session ends.
     pub session: Deadline,
     /// It has the JoinGroup response of this generation and has not synced yet.
     pub sync_pending: bool,
+    /// It has joined for the first time and not been answered yet: it cannot send heartbeats, so it may time out while it
+    /// waits.
+    pub is_new: bool,
 }
 
 impl Member {
@@ -68,6 +74,17 @@ impl Member {
     pub fn metadata(&self, protocol: &str) -> &[u8] {
         self.protocols.iter().find(|(name, _)| &**name == protocol).map_or(&[], |(_, metadata)| metadata)
     }
+}
+
+/// The delay of the first rebalance of a group, during which members may come together (KIP-134).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct InitialDelay {
+    /// How long it is, ms.
+    pub delay_ms: i32,
+    /// How much longer it may be put off after it, ms.
+    pub remaining_ms: i32,
+    /// Somebody joined since it began.
+    pub member_added: bool,
 }
 
 /// A classic group.
@@ -102,12 +119,8 @@ pub(crate) struct ClassicGroup {
     pub subscribed: Option<BTreeSet<Box<str>>>,
     /// When the join ends.
     pub join_deadline: Deadline,
-    /// In the first rebalance: how much longer the join may be put off, ms.
-    pub join_remaining_ms: i32,
-    /// In the first rebalance: how long the running delay is, ms; 0 in later ones.
-    pub join_delay_ms: i32,
-    /// In the first rebalance: somebody joined since the delay began.
-    pub new_member_added: bool,
+    /// In the first rebalance: the delay that is running.
+    pub initial_delay: Option<InitialDelay>,
     /// When members that have not synced are removed.
     pub sync_deadline: Deadline,
 }
@@ -130,16 +143,9 @@ impl ClassicGroup {
             awaiting_join: 0,
             subscribed: None,
             join_deadline: Deadline::default(),
-            join_remaining_ms: 0,
-            join_delay_ms: 0,
-            new_member_added: false,
+            initial_delay: None,
             sync_deadline: Deadline::default(),
         }
-    }
-
-    /// True when it has no members.
-    pub fn is_empty(&self) -> bool {
-        self.members.is_empty()
     }
 
     /// Moves on to another state.
@@ -159,6 +165,58 @@ impl ClassicGroup {
         self.supported.get_key_value(name).map_or_else(|| Arc::from(name), |(shared, _)| shared.clone())
     }
 
+    /// True for the leader of the generation.
+    pub fn is_leader(&self, id: &str) -> bool {
+        self.leader.as_deref() == Some(id)
+    }
+
+    /// The longest time a member may take to join again, ms.
+    pub fn rebalance_timeout_ms(&self) -> u64 {
+        self.members.values().map(|member| member.rebalance_timeout_ms.max(0).unsigned_abs()).max().unwrap_or(0).into()
+    }
+
+    /// True when every member waits for the end of the join and nobody is expected back with a new id.
+    pub fn all_joined(&self) -> bool {
+        self.members.len() == self.awaiting_join && self.pending_joins.is_empty()
+    }
+
+    /// True when nobody has to sync any more.
+    pub fn all_synced(&self) -> bool {
+        !self.members.values().any(|member| member.sync_pending)
+    }
+
+    /// Whether a joining member's protocol type and one of its protocols are acceptable to all members.
+    pub fn supports<'n>(&self, protocol_type: &str, mut protocols: impl Iterator<Item = &'n str>) -> bool {
+        if self.state == State::Empty {
+            return !protocol_type.is_empty() && protocols.next().is_some();
+        }
+        let everybody = self.members.len();
+        self.protocol_type.as_deref() == Some(protocol_type)
+            && protocols.any(|name| self.supported.get(name).copied().unwrap_or(0) == everybody)
+    }
+
+    /// Whether a request may speak for the member: it is one, and its instance id, if any, is its own.
+    pub fn check_member(&self, id: &str, instance_id: Option<&str>) -> Result<(), ErrorCode> {
+        if let Some(instance_id) = instance_id {
+            match self.static_members.get(instance_id) {
+                None => return Err(ErrorCode::UNKNOWN_MEMBER_ID),
+                Some(owner) if **owner != *id => return Err(ErrorCode::FENCED_INSTANCE_ID),
+                Some(_) => {}
+            }
+        }
+        if self.members.contains_key(id) { Ok(()) } else { Err(ErrorCode::UNKNOWN_MEMBER_ID) }
+    }
+
+    /// Replaces what a member supports and its timeouts.
+    pub fn update_member(&mut self, id: &str, protocols: Box<[Protocol]>, rebalance_ms: i32, session_ms: i32) {
+        self.count_protocols(&protocols, true);
+        let Some(member) = self.members.get_mut(id) else { return };
+        member.rebalance_timeout_ms = rebalance_ms;
+        member.session_timeout_ms = session_ms;
+        let old = std::mem::replace(&mut member.protocols, protocols);
+        self.count_protocols(&old, false);
+    }
+
     /// Adds a member. Its instance id must be free.
     pub fn add(&mut self, id: Arc<str>, member: Member, protocol_type: &str) {
         if self.members.is_empty() {
@@ -174,6 +232,35 @@ impl ClassicGroup {
         self.pending_joins.remove(&id);
         let old = self.members.insert(id, member);
         assert!(old.is_none(), "a member is added once");
+    }
+
+    /// Gives a static member another id. What was waiting under the old one is given back with the old member.
+    pub fn replace_static(&mut self, old_id: &str, new_id: Arc<str>) -> Option<Member> {
+        let old = self.members.remove(old_id)?;
+        self.awaiting_join -= usize::from(old.awaiting_join.is_some());
+        if self.is_leader(old_id) {
+            self.leader = Some(new_id.clone());
+        }
+        if let Some(instance_id) = &old.instance_id {
+            self.static_members.insert(instance_id.clone(), new_id.clone());
+        }
+        let member = Member {
+            instance_id: old.instance_id.clone(),
+            client_id: old.client_id.clone(),
+            client_host: old.client_host.clone(),
+            protocols: old.protocols.clone(),
+            assignment: old.assignment.clone(),
+            rebalance_timeout_ms: old.rebalance_timeout_ms,
+            session_timeout_ms: old.session_timeout_ms,
+            awaiting_join: None,
+            join_version: old.join_version,
+            awaiting_sync: None,
+            session: Deadline::default(),
+            sync_pending: false,
+            is_new: false,
+        };
+        self.members.insert(new_id, member);
+        Some(old)
     }
 
     /// Removes a member or one that never joined. Gives back the member.

@@ -2,10 +2,17 @@
 //!
 //! Membership between two generations is soft state: only what a generation agreed on is written, as Kafka's
 //! `GroupMetadataValue`, when the leader hands in the assignments, when a static member is replaced, and when the group
-//! becomes empty.
+//! becomes empty. Requests change the membership at once; replaying those records in the broker that decided them only
+//! confirms the assignments.
 
+mod admin;
+mod flow;
 mod group;
+mod join;
+mod leave;
 mod persist;
+mod static_members;
+mod sync;
 
-#[allow(unused_imports)]
-pub(crate) use group::{ClassicGroup, Member, Protocol, State};
+pub(crate) use flow::Turn;
+pub(crate) use group::{ClassicGroup, InitialDelay, Member, Protocol, State};

@@ -1,5 +1,10 @@
-//! Committed offsets of all groups of a shard.
+//! Committed offsets of all groups of a shard: what the log says, later records winning, and what transactions that are
+//! not finished would make of it.
 
-/// Committed offsets by group, topic and partition, and those of transactions that are not finished.
-#[derive(Debug, Default)]
-pub(crate) struct OffsetStore {}
+mod commit;
+mod expire;
+mod fetch;
+mod store;
+mod transactions;
+
+pub(crate) use store::{Committed, OffsetStore};
