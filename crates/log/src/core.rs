@@ -23,6 +23,10 @@ const WRITE_BEHIND_AGE_NS: u64 = 2_000_000_000;
 const CHUNK_ENTRIES_SWEPT: usize = 64 << 10;
 /// How often ages are looked at, in ms.
 const WRITE_BEHIND_CHECK_MS: u64 = 250;
+/// Looks at ages between two at idle buffer memory: a few seconds' lull must not cost page faults afterwards.
+const CHECKS_PER_RELEASE: u32 = 8;
+/// Pause between two reliefs while more is unwritten than half of what may be, in ns: about what the writes of one take.
+const RELIEF_PAUSE_NS: u64 = 10_000_000;
 
 /// One core's part of one log directory. A cheap handle.
 #[derive(Clone)]
@@ -54,6 +58,8 @@ pub(crate) struct CoreInner {
     chunks: RefCell<VecDeque<ChunkEntry>>,
     /// When each log got its first unwritten byte, oldest first. Entries outlive the state they tell of.
     dirty: RefCell<VecDeque<(u64, Weak<LogInner>)>>,
+    /// When logs were last asked to write because much was unwritten.
+    relieved_ns: Cell<u64>,
     /// Why the directory takes no more appends.
     pub fenced: RefCell<Option<String>>,
     pub closing: Cell<bool>,
@@ -155,9 +161,19 @@ impl CoreInner {
         }
     }
 
-    /// Asks the logs with the oldest unwritten bytes to write, those older than `before_ns`.
-    fn flush_older(&self, before_ns: u64) {
-        loop {
+    /// Has the logs with the oldest unwritten bytes write while more than half of what may be unwritten is: appends are
+    /// refused at the whole, and a stream of them should never get there as long as the disk keeps up.
+    pub fn relieve(&self, now_ns: u64) {
+        let bound = self.config.unwritten_bytes_max;
+        if self.unwritten() > bound / 2 && now_ns.saturating_sub(self.relieved_ns.get()) >= RELIEF_PAUSE_NS {
+            self.relieved_ns.set(now_ns);
+            self.flush_older(u64::MAX, bound as u64 / 4);
+        }
+    }
+
+    /// Asks the logs with the oldest unwritten bytes to write, those older than `before_ns`, until they have `bytes`.
+    fn flush_older(&self, before_ns: u64, mut bytes: u64) {
+        while bytes > 0 {
             let log = {
                 let mut dirty = self.dirty.borrow_mut();
                 match dirty.front() {
@@ -168,9 +184,9 @@ impl CoreInner {
                 }
             };
             if let Some((since, Some(log))) = log
-                && log.dirty_since() == Some(since)
+                && log.take_dirty(since)
             {
-                log.request_flush();
+                bytes = bytes.saturating_sub(log.request_flush());
             }
         }
     }
@@ -220,6 +236,7 @@ impl LogCore {
             unwritten_bytes: Cell::new(0),
             chunks: RefCell::default(),
             dirty: RefCell::default(),
+            relieved_ns: Cell::new(0),
             fenced: RefCell::new(None),
             closing: Cell::new(false),
         });
@@ -295,17 +312,18 @@ impl LogCore {
 
 /// Writes behind what has waited long enough, as long as the core exists.
 async fn write_behind(core: Weak<CoreInner>) {
-    loop {
+    for check in 1u32.. {
         reactor::sleep(std::time::Duration::from_millis(WRITE_BEHIND_CHECK_MS)).await;
         let Some(core) = core.upgrade() else { return };
         if core.closing.get() {
             return;
         }
-        core.flush_older(reactor::now().mono_ns.saturating_sub(WRITE_BEHIND_AGE_NS));
-        if core.unwritten() > core.config.unwritten_bytes_max / 2 {
-            core.flush_older(u64::MAX);
-        }
+        core.flush_older(reactor::now().mono_ns.saturating_sub(WRITE_BEHIND_AGE_NS), u64::MAX);
+        core.relieve(reactor::now().mono_ns);
         core.evict();
         core.forget_chunks();
+        if check.is_multiple_of(CHECKS_PER_RELEASE) {
+            reactor::release_idle_buffers();
+        }
     }
 }

@@ -113,8 +113,8 @@ impl LogCoreConfig {
             durability,
             start,
             journal: Some(JournalConfig::default()),
-            tail_bytes_max: 256 << 20,
-            unwritten_bytes_max: 128 << 20,
+            tail_bytes_max: 64 << 20,
+            unwritten_bytes_max: 32 << 20,
         }
     }
 }

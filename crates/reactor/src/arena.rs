@@ -1,21 +1,23 @@
-//! The part of a core's buffer memory that is registered with its ring: one allocation, cut by the buddy method.
+//! Buffer memory of one core: a few large pieces, each cut by the buddy method.
 //!
-//! Pages of registered memory are pinned and known to the kernel once, so that direct I/O on them skips that work for every
-//! operation. The memory belongs to the thread of its core; a buffer that ends elsewhere is sent home through a list.
+//! A piece lies on a huge page where the system has one for it. Direct I/O then pins one page instead of hundreds, which is
+//! most of what registering the memory with the ring would save and needs no locked memory; and the first touch of a buffer
+//! costs no page fault. The memory belongs to the thread that asked for it; a buffer that ends elsewhere is sent home through
+//! a list.
 #![allow(unsafe_code)]
 
-use std::alloc::Layout;
+use std::alloc::{Layout, handle_alloc_error};
 use std::collections::BTreeSet;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::buf::{ALIGNMENT, allocate, free};
+use crate::buf::ALIGNMENT;
 
-/// The largest buffer that registered memory is used for, as a power of two of pages: 1 MiB.
-const ORDER_MAX: usize = 8;
+/// The largest buffer that is cut out of such memory, as a power of two of pages: 2 MiB, a huge page.
+const ORDER_MAX: usize = 9;
 
-/// Smallest amount of registered memory that is worth the trouble, in bytes.
+/// Smallest piece, in bytes, and the alignment of all.
 pub(crate) const ARENA_BYTES_MIN: usize = ALIGNMENT << ORDER_MAX;
 
 /// Where a block lies: page number and size as a power of two of pages.
@@ -29,6 +31,8 @@ pub(crate) struct Block {
 pub(crate) struct ArenaShared {
     base: NonNull<u8>,
     bytes: usize,
+    /// Its place among the arenas of its thread.
+    pub index: usize,
     /// Blocks that were freed by other threads.
     returned: Mutex<Vec<Block>>,
     any_returned: AtomicBool,
@@ -38,6 +42,8 @@ pub(crate) struct ArenaShared {
 pub(crate) struct Arena {
     pub shared: Arc<ArenaShared>,
     free: [BTreeSet<u32>; ORDER_MAX + 1],
+    /// All of it has been free since the last look.
+    pub was_idle: bool,
 }
 
 // SAFETY: the base pointer is only an address here; the blocks behind it are handed out one owner each.
@@ -66,25 +72,50 @@ impl ArenaShared {
 
 impl Drop for ArenaShared {
     fn drop(&mut self) {
-        free(self.base, self.bytes);
+        // SAFETY: exactly this was mapped, and no buffer in it is left: each holds a reference.
+        unsafe { libc::munmap(self.base.as_ptr().cast(), self.bytes) };
     }
 }
 
+/// Maps zeroed memory that begins on a huge page, and asks for huge pages. Memory is taken when it is touched.
+fn map(bytes: usize) -> NonNull<u8> {
+    let whole = bytes + ARENA_BYTES_MIN;
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+    // SAFETY: a new mapping at an address of the kernel's choice.
+    let raw = unsafe { libc::mmap(std::ptr::null_mut(), whole, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0) };
+    if raw == libc::MAP_FAILED {
+        handle_alloc_error(Layout::from_size_align(bytes, ALIGNMENT).expect("a size far below the address space"));
+    }
+    let before = raw.addr().next_multiple_of(ARENA_BYTES_MIN) - raw.addr();
+    let start = raw.wrapping_byte_add(before);
+    // SAFETY: both cut off what lies beside the aligned part of the mapping just made; the advice is about that part. A
+    // refusal leaves address space mapped or small pages in use, which only costs a little.
+    unsafe {
+        if before > 0 {
+            libc::munmap(raw, before);
+        }
+        if ARENA_BYTES_MIN > before {
+            libc::munmap(start.wrapping_byte_add(bytes), ARENA_BYTES_MIN - before);
+        }
+        libc::madvise(start, bytes, libc::MADV_HUGEPAGE);
+    }
+    NonNull::new(start.cast()).expect("a mapping is not at null")
+}
+
 impl Arena {
-    /// Memory of about `bytes`, a multiple of the largest block.
-    pub fn new(bytes: usize) -> Arena {
+    /// Memory of about `bytes`, a multiple of the largest block, for place `index`.
+    pub fn new(bytes: usize, index: usize) -> Arena {
         let bytes = bytes.max(ARENA_BYTES_MIN) / ARENA_BYTES_MIN * ARENA_BYTES_MIN;
-        let layout =
-            Layout::from_size_align(bytes, ALIGNMENT).expect("registered memory is far below the address space");
         let shared = ArenaShared {
-            base: allocate(layout),
+            base: map(bytes),
             bytes,
+            index,
             returned: Mutex::new(Vec::new()),
             any_returned: AtomicBool::new(false),
         };
         let mut free: [BTreeSet<u32>; ORDER_MAX + 1] = Default::default();
         free[ORDER_MAX].extend((0..bytes / ARENA_BYTES_MIN).map(|block| (block << ORDER_MAX) as u32));
-        Arena { shared: Arc::new(shared), free }
+        Arena { shared: Arc::new(shared), free, was_idle: false }
     }
 
     /// A block of at least `bytes`, and its size in bytes.
@@ -100,6 +131,7 @@ impl Arena {
             from -= 1;
             self.free[from].insert(page + (1 << from));
         }
+        self.was_idle = false;
         Some((Block { page, order: order as u8 }, ALIGNMENT << order))
     }
 
@@ -114,8 +146,14 @@ impl Arena {
         assert!(new, "block {page} of order {order} was freed twice");
     }
 
+    /// True when no block is in use.
+    pub fn is_idle(&mut self) -> bool {
+        self.collect();
+        self.free[ORDER_MAX].len() == self.shared.bytes / ARENA_BYTES_MIN
+    }
+
     fn collect(&mut self) {
-        if self.shared.any_returned.swap(false, Ordering::Acquire) {
+        if self.shared.any_returned.load(Ordering::Relaxed) && self.shared.any_returned.swap(false, Ordering::Acquire) {
             let returned = std::mem::take(&mut *self.shared.returned.lock().unwrap_or_else(PoisonError::into_inner));
             for block in returned {
                 self.put(block);
@@ -134,7 +172,7 @@ mod tests {
     fn blocks_never_overlap_and_join_again() {
         for seed in 0..20 {
             let mut prng = Prng::new(seed);
-            let mut arena = Arena::new(2 * ARENA_BYTES_MIN);
+            let mut arena = Arena::new(2 * ARENA_BYTES_MIN, 0);
             let mut taken: Vec<Block> = Vec::new();
             for _ in 0..2000 {
                 if prng.chance(1, 2) {
@@ -153,7 +191,7 @@ mod tests {
             }
             taken.into_iter().for_each(|block| arena.put(block));
             arena.collect();
-            assert_eq!(arena.free[ORDER_MAX].len(), 2, "seed {seed}");
+            assert!(arena.is_idle() && arena.free[ORDER_MAX].len() == 2, "seed {seed}");
             assert!(arena.take(ARENA_BYTES_MIN + 1).is_none());
         }
     }

@@ -10,19 +10,15 @@ use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
 
-use crate::arena::{Arena, ArenaShared, Block};
+use crate::arena::{ARENA_BYTES_MIN, Arena, ArenaShared, Block};
 use crate::op::Held;
 
 /// Alignment of [`AlignedBuf`] and of everything direct I/O touches, in bytes: the page, which is also the largest
 /// logical block of common disks.
 pub const ALIGNMENT: usize = 4096;
 
-/// Size classes of the pool: 4 KiB times a power of two.
-const CLASSES: usize = 11;
-/// The largest pooled buffer, 4 MiB; larger ones go back to the allocator.
-const POOLED_BUFFER_BYTES_MAX: usize = ALIGNMENT << (CLASSES - 1);
-/// What one core's pool keeps for reuse: a few full sets of write buffers; the rest goes back to the allocator.
-const POOL_BYTES_MAX: usize = 32 << 20;
+/// The largest buffer that comes from the pool; larger ones come from the allocator and go back to it.
+const POOLED_BUFFER_BYTES_MAX: usize = ARENA_BYTES_MIN;
 
 mod sealed {
     use crate::op::Held;
@@ -65,14 +61,14 @@ impl IoBufMut for BytesMut {}
 impl IoBufMut for Vec<u8> {}
 impl IoBufMut for AlignedBuf {}
 
-/// A buffer whose memory begins on a page, for direct I/O; taken from the current thread's pool and returned to it. As long
-/// as there is some, it is memory that is registered with the ring ([`crate::RuntimeConfig::registered_bytes`]).
-/// The capacity is a power of two times [`ALIGNMENT`] up to 4 MiB, a multiple of it above.
+/// A buffer whose memory begins on a page, for direct I/O; taken from the current thread's pool and returned to it. The
+/// first choice is memory that is registered with the ring, if there is some ([`crate::RuntimeConfig::registered_bytes`]).
+/// The capacity is a power of two times [`ALIGNMENT`] up to 2 MiB, a multiple of it above.
 pub struct AlignedBuf {
     memory: NonNull<u8>,
     capacity: usize,
     len: usize,
-    /// Where registered memory goes back to.
+    /// Where pooled memory goes back to.
     home: Option<(Arc<ArenaShared>, Block)>,
 }
 
@@ -82,68 +78,97 @@ unsafe impl Send for AlignedBuf {}
 // SAFETY: a shared reference only reads.
 unsafe impl Sync for AlignedBuf {}
 
+/// A thread's memory for buffers. Pieces are used in order of their index, so that those behind fall idle and can go.
 #[derive(Default)]
 struct Pool {
-    classes: [Vec<NonNull<u8>>; CLASSES],
-    kept_bytes: usize,
-    arena: Option<Arena>,
+    arenas: Vec<Option<Arena>>,
+    /// The first arena is registered with the ring and stays.
+    registered: bool,
 }
 
 impl Pool {
-    /// Registered memory, if there is enough.
-    fn take_registered(&mut self, capacity: usize) -> Option<AlignedBuf> {
-        let arena = self.arena.as_mut()?;
+    fn take(&mut self, capacity: usize) -> Option<AlignedBuf> {
+        if capacity > POOLED_BUFFER_BYTES_MAX {
+            return None;
+        }
+        let mut vacant = self.arenas.len();
+        for (index, arena) in self.arenas.iter_mut().enumerate() {
+            match arena {
+                Some(arena) => {
+                    if let Some(found) = Self::cut(arena, capacity) {
+                        return Some(found);
+                    }
+                }
+                None => vacant = vacant.min(index),
+            }
+        }
+        let mut arena = Arena::new(ARENA_BYTES_MIN, vacant);
+        let found = Self::cut(&mut arena, capacity);
+        if vacant == self.arenas.len() {
+            self.arenas.push(Some(arena));
+        } else {
+            self.arenas[vacant] = Some(arena);
+        }
+        found
+    }
+
+    fn cut(arena: &mut Arena, capacity: usize) -> Option<AlignedBuf> {
         let (block, capacity) = arena.take(capacity)?;
         let home = Arc::clone(&arena.shared);
         Some(AlignedBuf { memory: home.memory(block), capacity, len: 0, home: Some((home, block)) })
     }
 
-    fn take(&mut self, capacity: usize) -> Option<AlignedBuf> {
-        if let Some(buf) = self.take_registered(capacity) {
-            return Some(buf);
-        }
-        let memory = self.classes[class_of(capacity)?].pop()?;
-        self.kept_bytes -= capacity;
-        Some(AlignedBuf { memory, capacity, len: 0, home: None })
-    }
-
-    /// Keeps memory for reuse; false when there is enough of it.
-    fn keep(&mut self, memory: NonNull<u8>, capacity: usize) -> bool {
-        let Some(class) = class_of(capacity) else { return false };
-        let fits = self.kept_bytes + capacity <= POOL_BYTES_MAX;
-        if fits {
-            self.kept_bytes += capacity;
-            self.classes[class].push(memory);
-        }
-        fits
-    }
-
-    /// Frees registered memory if it is this thread's.
-    fn put_registered(&mut self, home: &Arc<ArenaShared>, block: Block) -> bool {
-        match &mut self.arena {
-            Some(arena) if Arc::ptr_eq(&arena.shared, home) => {
+    /// Frees memory if it is this thread's.
+    fn put(&mut self, home: &Arc<ArenaShared>, block: Block) -> bool {
+        match self.arenas.get_mut(home.index) {
+            Some(Some(arena)) if Arc::ptr_eq(&arena.shared, home) => {
                 arena.put(block);
                 true
             }
             _ => false,
         }
     }
+
+    /// Gives pieces back to the system that were idle at this look and the one before; one idle piece is kept.
+    fn release_idle(&mut self) {
+        let kept = usize::from(self.registered);
+        let mut spare = true;
+        for place in self.arenas.iter_mut().skip(kept) {
+            let Some(arena) = place else { continue };
+            let idle = arena.is_idle();
+            if idle && !std::mem::replace(&mut spare, false) && arena.was_idle {
+                *place = None;
+            } else {
+                arena.was_idle = idle;
+            }
+        }
+    }
+
+    fn bytes(&self) -> usize {
+        self.arenas.iter().flatten().map(|arena| arena.shared.range().1).sum()
+    }
 }
 
 /// Makes registered memory the first choice of this thread's buffers, or ends that.
 pub(crate) fn set_arena(arena: Option<Arena>) {
-    let before = POOL.with(|pool| std::mem::replace(&mut pool.borrow_mut().arena, arena));
+    let before = POOL.with(|pool| {
+        let mut pool = pool.borrow_mut();
+        pool.registered = arena.is_some();
+        // Blocks of what goes find their place taken when they come home, and end with their arena.
+        std::mem::replace(&mut pool.arenas, arena.into_iter().map(Some).collect())
+    });
     drop(before);
 }
 
-impl Drop for Pool {
-    fn drop(&mut self) {
-        for (class, buffers) in self.classes.iter().enumerate() {
-            for memory in buffers {
-                free(*memory, ALIGNMENT << class);
-            }
-        }
-    }
+/// Gives buffer memory of this thread that was of no use since the last call, and at it, back to the system. Meant to be
+/// called every few seconds.
+pub fn release_idle_buffers() {
+    POOL.with(|pool| pool.borrow_mut().release_idle());
+}
+
+/// Bytes of address space that this thread's pool of buffers has now, in use or not.
+pub fn buffer_pool_bytes() -> usize {
+    POOL.with(|pool| pool.borrow().bytes())
 }
 
 thread_local! {
@@ -151,7 +176,7 @@ thread_local! {
 }
 
 /// Memory of a layout of at least one page.
-pub(crate) fn allocate(layout: Layout) -> NonNull<u8> {
+fn allocate(layout: Layout) -> NonNull<u8> {
     assert!(layout.size() >= ALIGNMENT);
     // SAFETY: the layout's size is at least one page.
     let memory = unsafe { alloc(layout) };
@@ -163,13 +188,9 @@ fn layout(capacity: usize) -> Layout {
 }
 
 /// Frees what was allocated page-aligned with this capacity.
-pub(crate) fn free(memory: NonNull<u8>, capacity: usize) {
+fn free(memory: NonNull<u8>, capacity: usize) {
     // SAFETY: every buffer was allocated with exactly this layout and is freed once: its owner is consumed.
     unsafe { dealloc(memory.as_ptr(), layout(capacity)) }
-}
-
-fn class_of(capacity: usize) -> Option<usize> {
-    (capacity <= POOLED_BUFFER_BYTES_MAX).then(|| (capacity / ALIGNMENT).trailing_zeros() as usize)
 }
 
 impl AlignedBuf {
@@ -240,16 +261,14 @@ impl AlignedBuf {
 
 impl Drop for AlignedBuf {
     fn drop(&mut self) {
-        let (memory, capacity) = (self.memory, self.capacity);
-        if let Some((home, block)) = self.home.take() {
-            let mine = POOL.try_with(|pool| pool.borrow_mut().put_registered(&home, block)).unwrap_or(false);
-            if !mine {
-                home.give_back(block);
+        match self.home.take() {
+            Some((home, block)) => {
+                let mine = POOL.try_with(|pool| pool.borrow_mut().put(&home, block)).unwrap_or(false);
+                if !mine {
+                    home.give_back(block);
+                }
             }
-            return;
-        }
-        if !POOL.try_with(|pool| pool.borrow_mut().keep(memory, capacity)).unwrap_or(false) {
-            free(memory, capacity);
+            None => free(self.memory, self.capacity),
         }
     }
 }
@@ -279,5 +298,53 @@ impl AsRef<[u8]> for AlignedBuf {
 impl std::fmt::Debug for AlignedBuf {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "AlignedBuf({} of {} bytes)", self.len, self.capacity)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BUF: usize = 256 << 10;
+
+    #[test]
+    fn memory_is_used_again_and_goes_back_when_it_stays_idle() {
+        std::thread::spawn(|| {
+            let held: Vec<_> = (0..64).map(|_| AlignedBuf::with_capacity(BUF)).collect();
+            assert_eq!(buffer_pool_bytes(), 64 * BUF);
+            drop(held);
+            let again: Vec<_> = (0..64).map(|_| AlignedBuf::with_capacity(BUF)).collect();
+            assert_eq!(buffer_pool_bytes(), 64 * BUF, "what was freed is used again");
+            let first = again.into_iter().next();
+            release_idle_buffers();
+            assert_eq!(buffer_pool_bytes(), 64 * BUF, "idle once is not enough");
+            release_idle_buffers();
+            assert_eq!(buffer_pool_bytes(), 2 * ARENA_BYTES_MIN, "one in use, one spare");
+            drop(first);
+            let most = AlignedBuf::with_capacity(POOLED_BUFFER_BYTES_MAX);
+            let more = AlignedBuf::with_capacity(POOLED_BUFFER_BYTES_MAX + 1);
+            assert_eq!((most.capacity(), more.capacity()), (2 << 20, (2 << 20) + ALIGNMENT));
+            assert_eq!(buffer_pool_bytes(), 2 * ARENA_BYTES_MIN);
+        })
+        .join()
+        .unwrap();
+    }
+
+    #[test]
+    fn buffers_end_on_other_threads_and_after_their_own() {
+        let (mut kept, pool) = std::thread::spawn(|| {
+            let mut kept = AlignedBuf::with_capacity(BUF);
+            kept.extend_from_slice(b"still here");
+            let others: Vec<_> = (0..7).map(|_| AlignedBuf::with_capacity(BUF)).collect();
+            std::thread::spawn(move || drop(others)).join().unwrap();
+            let again: Vec<_> = (0..7).map(|_| AlignedBuf::with_capacity(BUF)).collect();
+            drop(again);
+            (kept, buffer_pool_bytes())
+        })
+        .join()
+        .unwrap();
+        assert_eq!(pool, ARENA_BYTES_MIN, "what other threads freed is found");
+        assert_eq!(&kept[..], b"still here");
+        kept.resize(BUF, 1);
     }
 }

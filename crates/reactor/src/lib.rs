@@ -34,7 +34,7 @@ mod unblock;
 mod uring;
 
 pub use crate::append_buf::AppendBuf;
-pub use crate::buf::{ALIGNMENT, AlignedBuf, IoBuf, IoBufMut};
+pub use crate::buf::{ALIGNMENT, AlignedBuf, IoBuf, IoBufMut, buffer_pool_bytes, release_idle_buffers};
 pub use crate::combine::{Either, join_all, race};
 pub use crate::counters::Counters;
 pub use crate::exec::{Class, Task, spawn, yield_now};

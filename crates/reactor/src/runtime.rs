@@ -112,6 +112,7 @@ impl Runtime {
         if count == 0 || count > CORES_MAX {
             return Err(io::Error::other(format!("a runtime has 1 to {CORES_MAX} cores, not {count}")));
         }
+        uring::sys::tune_allocator();
         let stop = StopShared::new();
         let shareds = (0..count).map(|_| CoreShared::register(false)).collect::<io::Result<Vec<_>>>()?;
         stop.set_cores(shareds.clone());

@@ -40,6 +40,7 @@ impl LogInner {
         if new_epoch {
             self.save_epochs();
         }
+        self.core.relieve(now.mono_ns);
         self.core.evict();
         Ok(())
     }

@@ -42,8 +42,8 @@ pub(crate) struct LogState {
     pub gaps: VecDeque<(Offset, Offset)>,
     /// Uses of journal files that hold records of this log, with the offset behind the last of them.
     pub pins: VecDeque<(u64, Offset)>,
-    /// Everything in memory is to be written to the segments.
-    pub flush: bool,
+    /// Records before this are to be written to the segments, however few they are.
+    pub flush_to: Offset,
     /// When the oldest byte that is in no segment file came.
     pub dirty_since: Option<u64>,
     pub high_watermark: Offset,
@@ -238,8 +238,14 @@ impl LogInner {
         }
     }
 
-    pub fn dirty_since(&self) -> Option<u64> {
-        self.state.try_borrow().ok().and_then(|state| state.dirty_since)
+    /// True, once, if the oldest byte that is in no segment file came at `since_ns`: the next byte is the oldest then.
+    pub fn take_dirty(&self, since_ns: u64) -> bool {
+        let mut state = self.state.borrow_mut();
+        let is_it = state.dirty_since == Some(since_ns);
+        if is_it {
+            state.dirty_since = None;
+        }
+        is_it
     }
 
     pub fn has_unwritten(&self) -> bool {

@@ -4,6 +4,7 @@ use std::rc::Rc;
 
 use base::Offset;
 use bytes::Bytes;
+use reactor::AlignedBuf;
 use reactor::fs::{File, OpenOptions};
 
 use super::inner::LogInner;
@@ -197,9 +198,9 @@ impl LogInner {
 
     /// Reads a byte range of a segment.
     pub async fn read_range(&self, range: &ColdRange) -> Result<Bytes, LogError> {
-        let buf = Vec::with_capacity(range.len);
+        let buf = AlignedBuf::with_capacity(range.len);
         let (result, buf) = range.file.read_exact_at(buf, range.position, range.len).await;
         result.context("read", &self.dir.borrow())?;
-        Ok(Bytes::from(buf))
+        Ok(buf.freeze())
     }
 }

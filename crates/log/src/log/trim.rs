@@ -261,7 +261,7 @@ impl LogInner {
     fn reset_ends(&self, state: &mut super::inner::LogState, end: Offset) {
         (state.promised, state.in_segments, state.flushed) = (end, end, end);
         state.gaps.clear();
-        state.flush = false;
+        state.flush_to = 0;
         state.dirty_since = None;
         state.told = state.progress(self.core.durable());
     }
@@ -351,7 +351,7 @@ impl LogInner {
         let end = state.end();
         self.drop_segments_from(state, 0);
         state.segments.push_back(Segment::planned(end, Link::Start, 0));
-        state.flush = false;
+        state.flush_to = 0;
     }
 }
 

@@ -63,10 +63,15 @@ struct SideFiles {
 }
 
 impl LogInner {
-    /// Has everything in memory written.
-    pub fn request_flush(self: &Rc<Self>) {
-        self.state.borrow_mut().flush = true;
+    /// Has everything in memory written; says how many bytes that is.
+    pub fn request_flush(self: &Rc<Self>) -> u64 {
+        let bytes = {
+            let mut state = self.state.borrow_mut();
+            state.flush_to = state.end();
+            state.unwritten()
+        };
         self.start_writer();
+        bytes
     }
 
     /// Starts the writer unless it runs.
@@ -109,7 +114,7 @@ impl LogInner {
         if state.held || !matches!(state.status, Status::Open | Status::NoSpace) {
             return Step::Idle;
         }
-        let (flush, active) = (state.flush, state.active().base);
+        let (flush, active) = (state.in_segments < state.flush_to, state.active().base);
         let segment_bytes = u64::from(state.config.segment_bytes);
         let Some(segment) = state.incomplete().next() else { return Step::Idle };
         if segment.stage == Stage::Planned {
@@ -139,7 +144,6 @@ impl LogInner {
         if rolled {
             return Step::Complete(segment.base);
         }
-        state.flush = false;
         if unwritten == 0 {
             state.dirty_since = None;
         }

@@ -65,7 +65,7 @@ pub(crate) async fn open_log(
         flushed: end,
         gaps: VecDeque::new(),
         pins: VecDeque::new(),
-        flush: false,
+        flush_to: 0,
         dirty_since: None,
         high_watermark: high_watermark.clamp(loaded.start, end),
         held: false,

@@ -102,7 +102,7 @@ impl Uring {
 fn register_memory(ring: &IoUring, wanted: usize) -> FixedRange {
     let mut bytes = wanted;
     while bytes >= ARENA_BYTES_MIN {
-        let arena = Arena::new(bytes);
+        let arena = Arena::new(bytes, 0);
         let range = arena.shared.range();
         let whole = libc::iovec { iov_base: std::ptr::with_exposed_provenance_mut(range.0), iov_len: range.1 };
         // SAFETY: the memory lives as long as a buffer in it or the pool of this thread, and the kernel holds on to the pages

@@ -19,6 +19,22 @@ pub(crate) fn close(raw: i32) {
     let _ = unsafe { libc::close(raw) };
 }
 
+/// Free memory at the top of a thread's heap, in bytes, that the allocator keeps: a few requests' worth. By default it keeps
+/// so little that every large request takes its pages from the system and gives them back.
+const HEAP_KEPT_BYTES: libc::c_int = 16 << 20;
+/// Allocations from this size on, in bytes, go back to the system as soon as they are freed.
+const HEAP_LARGE_BYTES: libc::c_int = 4 << 20;
+
+/// Tells the process' allocator that threads receive and free request buffers all the time.
+pub(crate) fn tune_allocator() {
+    #[cfg(target_env = "gnu")]
+    // SAFETY: no pointers; an allocator that does not know the option says so.
+    unsafe {
+        libc::mallopt(libc::M_TRIM_THRESHOLD, HEAP_KEPT_BYTES);
+        libc::mallopt(libc::M_MMAP_THRESHOLD, HEAP_LARGE_BYTES);
+    }
+}
+
 /// Random bits for seeding.
 pub(crate) fn random_seed() -> u64 {
     let mut bytes = [0u8; 8];
