@@ -5,9 +5,10 @@
 use std::rc::Rc;
 
 use base::Offset;
-use reactor::AlignedBuf;
 use reactor::sync::oneshot;
+use reactor::{AlignedBuf, MappedFile};
 
+use crate::LogError;
 use crate::core::CoreInner;
 use crate::format::journal::{HEADER_BYTES, RecordHeader, record_len};
 use crate::journal::Room;
@@ -16,6 +17,8 @@ use crate::log::LogInner;
 /// Bytes of one log from which on it is written straight to its segment: a direct write of this size costs about what its
 /// share of a journal write and of the later write behind would.
 pub(crate) const DIRECT_BYTES_MIN: u64 = 64 << 10;
+/// The same where the journal is mapped, which costs a copy only and no wait.
+pub(crate) const DIRECT_BYTES_MIN_MAPPED: u64 = 128 << 10;
 /// Bytes of one journal write at most: more would make the first in line wait for the last.
 const COMMIT_BYTES_MAX: usize = 1 << 20;
 /// Room a commit's buffer begins with, in bytes.
@@ -28,9 +31,21 @@ struct Part {
     to: Offset,
 }
 
+/// Where a commit is put together.
+enum Sink {
+    /// In a buffer that is written at the end.
+    Buffer(AlignedBuf),
+    /// Right in the file, which is mapped, at this position; the header that makes it a commit comes last.
+    Mapped(Rc<MappedFile>, u64),
+}
+
 /// A commit that is being put together.
 pub(crate) struct Builder {
-    buf: AlignedBuf,
+    sink: Sink,
+    /// Bytes so far, those of the commit's header included.
+    len: usize,
+    /// Why something could not be stored.
+    failed: Option<std::io::Error>,
     records: u32,
     parts: Vec<Part>,
     told: Vec<oneshot::Sender<()>>,
@@ -46,14 +61,41 @@ pub(crate) struct Note {
 impl Builder {
     fn new(mut room: Room) -> Builder {
         room.bytes = room.bytes.min(COMMIT_BYTES_MAX);
-        let mut buf = AlignedBuf::with_capacity(COMMIT_BYTES_FIRST.min(room.bytes));
-        buf.resize(HEADER_BYTES, 0);
-        Builder { buf, records: 0, parts: Vec::new(), told: Vec::new(), room }
+        let sink = match room.map.take() {
+            Some((map, position)) => Sink::Mapped(map, position),
+            None => {
+                let mut buf = AlignedBuf::with_capacity(COMMIT_BYTES_FIRST.min(room.bytes));
+                buf.resize(HEADER_BYTES, 0);
+                Sink::Buffer(buf)
+            }
+        };
+        let (parts, told) = (Vec::new(), Vec::new());
+        let mut builder = Builder { sink, len: HEADER_BYTES, failed: None, records: 0, parts, told, room };
+        // What stood there before must not be taken for a commit while its records are being overwritten.
+        builder.store(0, &[0; HEADER_BYTES]);
+        builder
+    }
+
+    /// Stores in the mapped file, `at` bytes behind where the commit begins; nothing to do for a buffer.
+    fn store(&mut self, at: usize, bytes: &[u8]) {
+        if let Sink::Mapped(map, position) = &self.sink
+            && self.failed.is_none()
+        {
+            self.failed = map.store(position + at as u64, bytes).err();
+        }
     }
 
     /// Do records with bodies of these many bytes fit?
     pub fn fits(&self, bodies: impl Iterator<Item = usize>) -> bool {
-        self.buf.len() + bodies.map(record_len).sum::<usize>() <= self.room.bytes
+        self.len + bodies.map(record_len).sum::<usize>() <= self.room.bytes
+    }
+
+    /// Bytes of one log from which on it is better written straight to its segment.
+    pub fn direct_bytes_min(&self) -> u64 {
+        match self.sink {
+            Sink::Buffer(_) => DIRECT_BYTES_MIN,
+            Sink::Mapped(..) => DIRECT_BYTES_MIN_MAPPED,
+        }
     }
 
     /// True before the first record.
@@ -68,16 +110,31 @@ impl Builder {
 
     /// Adds a record; `body` shows its batches piece by piece. It must fit.
     pub fn push(&mut self, header: &RecordHeader, body: impl FnOnce(&mut dyn FnMut(&[u8]))) {
-        let end = self.buf.len() + record_len(header.body_len as usize);
+        let end = self.len + record_len(header.body_len as usize);
         assert!(end <= self.room.bytes, "a record that ends at {end} in a commit of {} bytes", self.room.bytes);
-        if end > self.buf.capacity() {
-            let mut larger = AlignedBuf::with_capacity(end.max(self.buf.capacity() * 2).min(COMMIT_BYTES_MAX));
-            larger.extend_from_slice(&self.buf);
-            self.buf = larger;
+        let head = header.encode(self.room.seed);
+        match &mut self.sink {
+            Sink::Buffer(buf) => {
+                if end > buf.capacity() {
+                    let mut larger = AlignedBuf::with_capacity(end.max(buf.capacity() * 2).min(COMMIT_BYTES_MAX));
+                    larger.extend_from_slice(buf);
+                    *buf = larger;
+                }
+                buf.extend_from_slice(&head);
+                body(&mut |piece| buf.extend_from_slice(piece));
+                buf.resize(end, 0);
+            }
+            Sink::Mapped(..) => {
+                let mut at = self.len;
+                self.store(at, &head);
+                at += head.len();
+                body(&mut |piece| {
+                    self.store(at, piece);
+                    at += piece.len();
+                });
+            }
         }
-        self.buf.extend_from_slice(&header.encode(self.room.seed));
-        body(&mut |piece| self.buf.extend_from_slice(piece));
-        self.buf.resize(end, 0);
+        self.len = end;
         self.records += 1;
     }
 
@@ -133,13 +190,24 @@ fn gather(core: &Rc<CoreInner>) -> Option<Builder> {
     builder.filter(|builder| !builder.is_empty())
 }
 
+fn failed_write(core: &CoreInner, error: &std::io::Error) -> LogError {
+    crate::io::failed("write", &core.config.dir, error)
+}
+
 async fn write(core: &Rc<CoreInner>, builder: Builder) {
     let journal = core.journal.as_ref().expect("only a journal gives room for a commit");
-    let Builder { mut buf, records, parts, told, .. } = builder;
-    let body_len = (buf.len() - HEADER_BYTES) as u32;
-    buf[..HEADER_BYTES].copy_from_slice(&journal.begin(body_len, records));
-    buf.pad_to_alignment();
-    if let Err(error) = journal.write(buf).await {
+    let Builder { sink, len, failed, records, parts, told, .. } = builder;
+    let body_len = (len - HEADER_BYTES) as u32;
+    let written = match (sink, failed) {
+        (Sink::Buffer(mut buf), _) => {
+            buf[..HEADER_BYTES].copy_from_slice(&journal.begin(body_len, records));
+            buf.pad_to_alignment();
+            journal.write(buf).await
+        }
+        (Sink::Mapped(..), None) => journal.commit_mapped(body_len, records),
+        (Sink::Mapped(..), Some(error)) => Err(failed_write(core, &error)),
+    };
+    if let Err(error) = written {
         core.fence(&format!("the journal cannot be written: {error}"));
         return;
     }

@@ -1,5 +1,5 @@
-//! The journal's bytes. A file is a sequence of commits, each beginning on a block: a commit header, then records, each
-//! with a header of its own and, for appends, whole batches behind it. Little endian, since nobody else reads it.
+//! The journal's bytes. A file is a sequence of commits, each beginning on a block, or right behind the one before where
+//! they are packed: a commit header, then records, each with a header of its own and, for appends, whole batches behind it. Little endian, since nobody else reads it.
 //!
 //! Every header carries its own checksum, seeded with the run's secret, so that neither bytes of an earlier use of the file
 //! nor bytes that a client chose can pass for one. Batches carry Kafka's checksum and need no second one.
@@ -32,6 +32,8 @@ pub struct CommitHeader {
     pub body_len: u32,
     /// Number of records.
     pub records: u32,
+    /// The next commit begins at the next multiple of [`HEADER_BYTES`] instead of at the next block.
+    pub packed: bool,
 }
 
 impl CommitHeader {
@@ -46,6 +48,7 @@ impl CommitHeader {
         out[24..32].copy_from_slice(&self.sequence.to_le_bytes());
         out[32..36].copy_from_slice(&self.body_len.to_le_bytes());
         out[36..40].copy_from_slice(&self.records.to_le_bytes());
+        out[40] = u8::from(self.packed);
         let crc = crc32c::crc32c(&out[..CRC_AT]);
         out[CRC_AT..].copy_from_slice(&crc.to_le_bytes());
         out
@@ -63,12 +66,14 @@ impl CommitHeader {
             sequence: u64_at(h, 24),
             body_len: u32_at(h, 32),
             records: u32_at(h, 36),
+            packed: h[40] & 1 == 1,
         })
     }
 
     /// Bytes of the whole commit in the file.
     pub fn total_len(&self) -> u64 {
-        (HEADER_BYTES as u64 + u64::from(self.body_len)).next_multiple_of(BLOCK_BYTES as u64)
+        let align = if self.packed { HEADER_BYTES } else { BLOCK_BYTES };
+        (HEADER_BYTES as u64 + u64::from(self.body_len)).next_multiple_of(align as u64)
     }
 
     /// What seeds the checksums of the records in it.
@@ -277,6 +282,7 @@ mod tests {
             sequence,
             body_len: body.len() as u32,
             records: bodies.len() as u32,
+            packed: false,
         };
         (header, body)
     }
@@ -286,6 +292,9 @@ mod tests {
         let (header, body) = commit(77, 3, &[b"first", b"", b"a third record"]);
         assert_eq!(CommitHeader::decode(&header.encode()), Some(header));
         assert_eq!(header.total_len() % BLOCK_BYTES as u64, 0);
+        let packed = CommitHeader { packed: true, ..header };
+        assert_eq!(CommitHeader::decode(&packed.encode()), Some(packed));
+        assert_eq!(packed.total_len(), (HEADER_BYTES + body.len()).next_multiple_of(HEADER_BYTES) as u64);
         let mut walk = RecordWalk::new(&header, &body);
         let mut got = Vec::new();
         while let Some((record, range)) = walk.next_record().unwrap() {

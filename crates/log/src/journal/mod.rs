@@ -2,6 +2,10 @@
 //!
 //! Files are used strictly in order and the oldest is used again only when everything in it has reached its segment. The
 //! strictness matters: a record that voids earlier ones must never be overwritten before them.
+//!
+//! Where a promise is to survive power loss, a commit is one synchronous direct write. Where it is to survive the death of the
+//! process only, the files are mapped and a commit is a copy into them: no system call, nothing to wait for, and hardly any
+//! traffic to the disk, since the kernel writes a page back long after its next use.
 
 pub(crate) mod replay;
 
@@ -12,9 +16,10 @@ use std::rc::Rc;
 
 use bytes::Bytes;
 use reactor::fs::{self, File, OpenOptions};
-use reactor::{AlignedBuf, Class, spawn};
+use reactor::{AlignedBuf, Class, MappedFile, spawn};
 
-use crate::format::journal::{BLOCK_BYTES, CommitHeader, seed};
+use crate::commit::{DIRECT_BYTES_MIN, DIRECT_BYTES_MIN_MAPPED};
+use crate::format::journal::{BLOCK_BYTES, CommitHeader, HEADER_BYTES, seed};
 use crate::format::names;
 use crate::io::{Context, DIRECT};
 use crate::{Durability, JournalConfig, LogCoreConfig, LogError};
@@ -22,10 +27,14 @@ use crate::{Durability, JournalConfig, LogCoreConfig, LogError};
 /// Zeroes are written in pieces of this many bytes.
 const PREWRITE_BYTES: usize = 1 << 20;
 /// A file with less room than this, in bytes, is left for the next one: a commit of one full record always fits.
-const ROOM_BYTES_MIN: u64 = 128 << 10;
+const fn room_bytes_min(mapped: bool) -> u64 {
+    2 * if mapped { DIRECT_BYTES_MIN_MAPPED } else { DIRECT_BYTES_MIN }
+}
 
 struct Slot {
     file: File,
+    /// The file as memory, where commits are copied into it.
+    map: Option<Rc<MappedFile>>,
     path: PathBuf,
     /// Number of this use of the file; 0 before the first.
     sequence: u64,
@@ -54,32 +63,45 @@ struct Shared {
     run: u64,
     generation: u64,
     durable: bool,
+    room_bytes_min: u64,
     file_bytes: u64,
     files_max: u32,
     ring: RefCell<Ring>,
 }
 
 /// Where the next commit goes.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone)]
 pub(crate) struct Room {
     /// Bytes that fit.
     pub bytes: usize,
+    /// The memory it is copied to, and where in there; without, it is written.
+    pub map: Option<(Rc<MappedFile>, u64)>,
     /// The use of the file it goes to: what logs pin.
     pub file_sequence: u64,
     /// What seeds its records.
     pub seed: u32,
 }
 
+impl Ring {
+    /// The file that is being written.
+    fn current(&self) -> &Slot {
+        self.slots.iter().find(|slot| slot.sequence == self.file_sequence).expect("the current file is in the ring")
+    }
+}
+
 impl Journal {
     /// Makes the first file; the others follow when they are needed.
     pub async fn open(config: &LogCoreConfig, ring: &JournalConfig) -> Result<Journal, LogError> {
-        let file_bytes = u64::from(ring.file_bytes).next_multiple_of(BLOCK_BYTES as u64).max(ROOM_BYTES_MIN * 2);
+        let durable = config.durability == Durability::Durable;
+        let room_bytes_min = room_bytes_min(!durable);
+        let file_bytes = u64::from(ring.file_bytes).next_multiple_of(BLOCK_BYTES as u64).max(room_bytes_min * 2);
         let shared = Rc::new(Shared {
             dir: config.dir.clone(),
             core: config.core.0,
             run: reactor::random_u64(),
             generation: config.start.generation,
-            durable: config.durability == Durability::Durable,
+            durable,
+            room_bytes_min,
             file_bytes,
             files_max: ring.files_max.max(1),
             ring: RefCell::default(),
@@ -94,12 +116,14 @@ impl Journal {
     pub fn room(&self) -> Option<Room> {
         let shared = &self.shared;
         let left = shared.file_bytes - shared.ring.borrow().position;
-        if left < ROOM_BYTES_MIN && !shared.rotate() {
+        if left < shared.room_bytes_min && !shared.rotate() {
             return None;
         }
         let ring = shared.ring.borrow();
+        let slot = ring.current();
         Some(Room {
             bytes: (shared.file_bytes - ring.position) as usize,
+            map: slot.map.as_ref().map(|map| (Rc::clone(map), ring.position)),
             file_sequence: ring.file_sequence,
             seed: seed(shared.run, ring.commit_sequence + 1),
         })
@@ -124,19 +148,34 @@ impl Journal {
     }
 
     /// Bytes of the header that goes in front of the records of the next commit.
-    pub fn begin(&self, body_len: u32, records: u32) -> [u8; crate::format::journal::HEADER_BYTES] {
+    pub fn begin(&self, body_len: u32, records: u32) -> [u8; HEADER_BYTES] {
+        self.header(body_len, records, false).encode()
+    }
+
+    /// Puts the header in front of records that were copied into the mapped file, which makes a commit of them.
+    pub fn commit_mapped(&self, body_len: u32, records: u32) -> Result<(), LogError> {
+        let header = self.header(body_len, records, true);
+        let mut ring = self.shared.ring.borrow_mut();
+        let position = ring.position;
+        ring.position = (position + header.total_len()).min(self.shared.file_bytes);
+        let slot = ring.current();
+        let map = slot.map.as_ref().expect("the room that the records were copied to is mapped");
+        map.store(position, &header.encode()).context("write", &slot.path)
+    }
+
+    fn header(&self, body_len: u32, records: u32, packed: bool) -> CommitHeader {
         let shared = &self.shared;
         let mut ring = shared.ring.borrow_mut();
         ring.commit_sequence += 1;
-        let header = CommitHeader {
+        CommitHeader {
             core: shared.core,
             run: shared.run,
             generation: shared.generation,
             sequence: ring.commit_sequence,
             body_len,
             records,
-        };
-        header.encode()
+            packed,
+        }
     }
 
     /// Writes a commit, header and padding included, behind the one before.
@@ -145,9 +184,7 @@ impl Journal {
             let mut ring = self.shared.ring.borrow_mut();
             let position = ring.position;
             ring.position += commit.len() as u64;
-            let current = ring.file_sequence;
-            let slot =
-                ring.slots.iter().find(|slot| slot.sequence == current).expect("the current file is in the ring");
+            let slot = ring.current();
             (slot.file.clone(), slot.path.clone(), position)
         };
         let result = if self.shared.durable {
@@ -216,18 +253,28 @@ impl Shared {
     async fn add_file(&self) -> Result<(), LogError> {
         let index = self.ring.borrow().made;
         let path = self.dir.join(names::journal_file(self.core, index));
-        let file = make_file(&path, self.file_bytes).await?;
+        let mut file = make_file(&path, self.file_bytes, self.durable).await?;
+        let mut map = None;
+        if !self.durable {
+            match MappedFile::new(&file, self.file_bytes) {
+                Ok(mapped) => map = Some(Rc::new(mapped)),
+                Err(error) => {
+                    tracing::warn!(file = %path.display(), %error, "the journal cannot be mapped: it is written instead");
+                    file = File::open(&path, DIRECT).await.context("open", &path)?;
+                }
+            }
+        }
         fs::sync_dir(&self.dir).await.context("sync", &self.dir)?;
         file.register();
         let mut ring = self.ring.borrow_mut();
         ring.made += 1;
-        ring.slots.push_front(Slot { file, path, sequence: 0, pins: 0 });
+        ring.slots.push_front(Slot { file, map, path, sequence: 0, pins: 0 });
         Ok(())
     }
 }
 
-async fn make_file(path: &Path, bytes: u64) -> Result<File, LogError> {
-    let options = OpenOptions { create: true, truncate: true, ..DIRECT };
+async fn make_file(path: &Path, bytes: u64, direct: bool) -> Result<File, LogError> {
+    let options = OpenOptions { create: true, truncate: true, direct, ..DIRECT };
     let file = File::open(path, options).await.context("create", path)?;
     file.allocate(0, bytes).await.context("allocate", path)?;
     let mut zeroes = AlignedBuf::with_capacity(PREWRITE_BYTES);

@@ -269,6 +269,18 @@ impl SimCore {
         self.world.state.borrow().nodes[self.node].disk.len(inode).map_err(errno)
     }
 
+    /// A store to a mapped file.
+    pub fn store(&self, raw: i32, off: u64, bytes: &[u8]) -> io::Result<()> {
+        let mut world = self.world.state.borrow_mut();
+        let Some(Handle::File { node, inode, path }) = world.handles.get(&raw) else {
+            return Err(errno(libc::EBADF));
+        };
+        let (node, inode, path) = (*node, *inode, path.clone());
+        let disk = &mut world.nodes[node].disk;
+        disk.fault(&path, FaultOn::Write).map_err(errno)?;
+        disk.write(inode, off, bytes, false).map_err(errno)
+    }
+
     pub fn try_lock(&self, raw: i32) -> io::Result<bool> {
         let inode = self.file(raw)?;
         self.world.state.borrow_mut().nodes[self.node].disk.try_lock(inode, raw).map_err(errno)
