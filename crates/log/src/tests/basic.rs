@@ -144,3 +144,44 @@ fn reads_keep_their_bounds() {
         }
     });
 }
+
+/// Small appends cost no operation on the rung that only promises what the kernel has, and one on the other.
+#[test]
+fn a_commit_is_a_copy_where_power_loss_does_not_matter() {
+    for rung in RUNGS {
+        let dir = TempDir::new().unwrap();
+        let path = dir.path().to_owned();
+        let model = Model::default();
+        let written = model.clone();
+        // More than the journal's files hold, so that they are used again.
+        let (count, len) = (300, 20_000);
+        block_on({
+            let path = path.clone();
+            async move {
+                let core = open_core(&path, rung).await;
+                let (log, _) = open(&core, 0, &LogConfig::default()).await;
+                let end = written.append(&log, &batch(1, 100, 0, 1), 5);
+                log.wait_promised(end).await.unwrap();
+                let before = reactor::counters().ops;
+                for i in 0..100 {
+                    let end = written.append(&log, &batch(1, 500, 0, i), 5);
+                    log.wait_promised(end).await.unwrap();
+                }
+                let ops = reactor::counters().ops - before;
+                // The file of the leader epochs is still being written beside.
+                assert!(if rung == Durability::Written { ops < 50 } else { ops >= 100 }, "{rung:?}: {ops}");
+                for i in 0..count {
+                    let end = written.append(&log, &batch(1, len, 0, i), 5);
+                    log.wait_promised(end).await.unwrap();
+                }
+            }
+        });
+        block_on(async move {
+            let core = open_core(&path, rung).await;
+            let (log, _) = open(&core, 0, &LogConfig::default()).await;
+            let end = 101 + count as i64;
+            assert_eq!(log.end_offset(), end, "{rung:?}");
+            model.check(&read_all(&log, 0, end, 90_000).await, 0, end, "after the process died");
+        });
+    }
+}

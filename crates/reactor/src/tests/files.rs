@@ -4,7 +4,7 @@ use bytes::{Bytes, BytesMut};
 
 use super::{LIMIT, on_both, pattern};
 use crate::fs::{self, File, OpenOptions};
-use crate::{ALIGNMENT, AlignedBuf, join_all};
+use crate::{ALIGNMENT, AlignedBuf, MappedFile, counters, join_all};
 
 #[test]
 fn what_is_written_is_read() {
@@ -159,5 +159,29 @@ fn the_space_of_a_file_system_is_told() {
         let file = File::open("/f", OpenOptions::READ_WRITE).await.unwrap();
         file.write_all_at(pattern(1, 4_000), 0).await.0.unwrap();
         assert_eq!(fs::space("/").await.unwrap(), fs::Space { total: 10_000, usable: 6_000 });
+    });
+}
+
+#[test]
+fn stores_to_a_mapped_file_are_in_the_file_without_an_operation() {
+    on_both(|dir| async move {
+        let file = File::open(dir.join("f"), OpenOptions::READ_WRITE).await.unwrap();
+        file.write_all_at(pattern(1, 10_000), 0).await.0.unwrap();
+        assert_eq!(MappedFile::new(&file, 10_001).map(drop).unwrap_err().kind(), ErrorKind::InvalidInput);
+        let map = MappedFile::new(&file, 10_000).unwrap();
+        let before = counters().ops;
+        map.store(4090, b"across pages").unwrap();
+        map.store(9_999, b"!").unwrap();
+        map.store(10_000, b"").unwrap();
+        assert_eq!((map.len(), counters().ops), (10_000, before));
+        let mut expected = pattern(1, 10_000);
+        expected[4090..4102].copy_from_slice(b"across pages");
+        expected[9_999] = b'!';
+        assert!(fs::read(dir.join("f")).await.unwrap() == expected);
+        // Both directions: what is written to the file is not overwritten by what was mapped before.
+        file.write_all_at(Bytes::from_static(b"written"), 0).await.0.unwrap();
+        map.store(7, b"stored").unwrap();
+        drop((map, file));
+        assert_eq!(&fs::read(dir.join("f")).await.unwrap()[..13], b"writtenstored");
     });
 }
