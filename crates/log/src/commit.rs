@@ -218,7 +218,7 @@ async fn write(core: &Rc<CoreInner>, builder: Builder) {
         // Whoever asked may have been dropped meanwhile.
         let _ = written.send(());
     }
-    if let Some(file_sequence) = journal.short_of() {
+    if let Some(file_sequence) = journal.short_of().or_else(|| journal.needs_soon()) {
         core.flush_pinning(file_sequence);
     }
 }

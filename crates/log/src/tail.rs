@@ -13,8 +13,9 @@ use reactor::{ALIGNMENT, AlignedBuf, AppendBuf};
 
 /// The smallest chunk, in bytes: what a partition of little traffic occupies.
 const CHUNK_BYTES_MIN: usize = 16 << 10;
-/// The largest chunk, in bytes: the size from which on a direct write gains nothing by being longer.
-const CHUNK_BYTES_MAX: usize = 1 << 20;
+/// The largest chunk, in bytes: small enough that the one that each of a few hundred busy partitions is filling leaves most
+/// of the budget to those that are full. A write gathers several.
+const CHUNK_BYTES_MAX: usize = 256 << 10;
 /// A chunk that fills faster than this is followed by one of twice the size, in ns.
 const CHUNK_FILL_FAST_NS: u64 = 1_000_000_000;
 /// A chunk that fills slower than this is followed by one of half the size, in ns.

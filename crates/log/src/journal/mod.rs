@@ -51,6 +51,8 @@ struct Ring {
     commit_sequence: u64,
     made: u32,
     growing: bool,
+    /// The last use of a file whose records were asked to be brought to their segments ahead of need.
+    asked_for: u64,
 }
 
 pub(crate) struct Journal {
@@ -135,6 +137,25 @@ impl Journal {
         let oldest = ring.slots.front()?;
         let full = ring.made >= self.shared.files_max && oldest.sequence != ring.file_sequence;
         (full && oldest.pins > 0).then_some(oldest.sequence)
+    }
+
+    /// Use of the oldest file if it will be needed soon and logs have not let go of it; told once. A mapped file is memory:
+    /// rather than making one more, those that are there are freed in time, and only if that fails there will be one more.
+    pub fn needs_soon(&self) -> Option<u64> {
+        let shared = &self.shared;
+        let mut ring = shared.ring.borrow_mut();
+        let oldest = ring.slots.front().map(|slot| (slot.sequence, slot.pins))?;
+        if shared.durable || oldest.1 == 0 || oldest.0 == ring.file_sequence {
+            return None;
+        }
+        if ring.position >= shared.file_bytes / 4 * 3 {
+            shared.grow(&mut ring);
+        }
+        let ask = ring.position >= shared.file_bytes / 2 && ring.asked_for < oldest.0;
+        if ask {
+            ring.asked_for = oldest.0;
+        }
+        ask.then_some(oldest.0)
     }
 
     /// Counts a log that has records in this use of a file.
@@ -227,7 +248,9 @@ impl Shared {
         ring.position = 0;
         slot.sequence = ring.file_sequence;
         ring.slots.push_back(slot);
-        if !ring.slots.front().is_some_and(|slot| slot.pins == 0 && slot.sequence != ring.file_sequence) {
+        // Of mapped files there is a second one at least; more of them are asked for later, see `needs_soon`.
+        let enough = !self.durable && ring.made >= 2;
+        if !enough && !ring.slots.front().is_some_and(|slot| slot.pins == 0 && slot.sequence != ring.file_sequence) {
             self.grow(&mut ring);
         }
         true
