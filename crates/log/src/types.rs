@@ -11,7 +11,7 @@ pub enum Durability {
     /// Survives power loss: writes are synchronous (RWF_DSYNC) before they are promised.
     #[default]
     Durable,
-    /// Survives the death of the process: the write has completed, the device may still cache it.
+    /// Survives the death of the process: the kernel has the bytes, in its page cache or on the way to the device.
     Written,
 }
 
