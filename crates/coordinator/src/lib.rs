@@ -11,4 +11,4 @@ mod shell;
 mod tests;
 
 pub use machine::{CoordinatorRecord, Effects, Machine, Marker, Replayed, Token};
-pub use shell::{Answer, Batch, DECIDED_BYTES_MAX, Shell, State};
+pub use shell::{Answer, Batch, DECIDED_BYTES_MAX, Shell, State, refusal_of};

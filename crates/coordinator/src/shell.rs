@@ -26,6 +26,23 @@ pub enum State {
 /// A reply, or the error that refuses the request; the host says it in the request's own response.
 pub type Answer<R> = Result<R, ErrorCode>;
 
+/// What clients of a coordinator are told when its log refused an append with `error`: that they shall look for the
+/// coordinator again, or try again, or that it is a failure of ours. The log's own errors would mean something else to
+/// them.
+pub fn refusal_of(error: ErrorCode) -> ErrorCode {
+    match error {
+        ErrorCode::UNKNOWN_TOPIC_OR_PARTITION
+        | ErrorCode::NOT_ENOUGH_REPLICAS
+        | ErrorCode::NOT_ENOUGH_REPLICAS_AFTER_APPEND
+        | ErrorCode::REQUEST_TIMED_OUT => ErrorCode::COORDINATOR_NOT_AVAILABLE,
+        ErrorCode::NOT_LEADER_OR_FOLLOWER | ErrorCode::KAFKA_STORAGE_ERROR => ErrorCode::NOT_COORDINATOR,
+        ErrorCode::MESSAGE_TOO_LARGE | ErrorCode::RECORD_LIST_TOO_LARGE | ErrorCode::INVALID_FETCH_SIZE => {
+            ErrorCode::UNKNOWN_SERVER_ERROR
+        }
+        error => error,
+    }
+}
+
 /// Records to append as one batch.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Batch {
@@ -158,8 +175,17 @@ impl<M: Machine> Shell<M> {
             self.answers.push_back((token, Err(error)));
             return;
         }
-        assert!(self.waiting.insert(token), "token {token} is in use");
         self.machine.handle(env, token, request, &mut self.effects);
+        // Most requests are answered at once, and never have to be remembered.
+        if self.effects.records.is_empty() && self.records_end == self.committed_end {
+            let answered = self.effects.replies.iter().position(|(answered, _)| *answered == token);
+            if let Some(index) = answered {
+                let (_, reply) = self.effects.replies.remove(index);
+                self.answers.push_back((token, Ok(reply)));
+                return self.settle(wall_ms);
+            }
+        }
+        assert!(self.waiting.insert(token), "token {token} is in use");
         self.settle(wall_ms);
     }
 
@@ -270,9 +296,10 @@ impl<M: Machine> Shell<M> {
     }
 
     /// A batch taken could not be appended. The machine knows of records that the log will never have, so it is finished:
-    /// every waiting request is refused with `error`, and the shell is to be dropped and loaded anew.
+    /// every waiting request is refused with what [`refusal_of`] makes of the log's error, and the shell is to be dropped
+    /// and loaded anew.
     pub fn append_failed(&mut self, error: ErrorCode) {
-        self.fail(error);
+        self.fail(refusal_of(error));
     }
 
     /// Ends the coordinator: leadership is gone, or its log cannot be read. Every waiting request is refused with `error`.

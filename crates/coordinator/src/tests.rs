@@ -84,6 +84,28 @@ fn requests_are_refused_while_loading_and_after_a_failure() {
 }
 
 #[test]
+fn a_failed_append_refuses_everybody_in_the_words_of_coordinators() {
+    let cases = [
+        (ErrorCode::NOT_ENOUGH_REPLICAS, ErrorCode::COORDINATOR_NOT_AVAILABLE),
+        (ErrorCode::KAFKA_STORAGE_ERROR, ErrorCode::NOT_COORDINATOR),
+        (ErrorCode::MESSAGE_TOO_LARGE, ErrorCode::UNKNOWN_SERVER_ERROR),
+        (ErrorCode::COORDINATOR_LOAD_IN_PROGRESS, ErrorCode::COORDINATOR_LOAD_IN_PROGRESS),
+    ];
+    for (error, told) in cases {
+        let mut shell = active();
+        shell.submit((), 0, 1, &[1]);
+        shell.submit((), 0, 2, &[]);
+        shell.submit((), 0, 3, &[u64::MAX]);
+        shell.forget(2);
+        assert!(shell.take_batch(100).is_some());
+        shell.append_failed(error);
+        shell.appended(0);
+        shell.committed(1);
+        assert_eq!(answers(&mut shell), [(1, Err(told)), (3, Err(told))]);
+    }
+}
+
+#[test]
 fn replies_wait_for_everything_decided_before_them() {
     let mut shell = active();
     shell.submit((), 0, 1, &[1]);

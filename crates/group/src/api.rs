@@ -229,13 +229,8 @@ fn refused_commit(request: &OffsetCommitRequest<'_>, error: ErrorCode) -> Offset
     OffsetCommitResponse { throttle_time_ms: 0, topics: request.topics.iter().map(topic).collect() }
 }
 
-/// Consumers before 3.9 do not retry what a coordinator that loads or lacks its log says; they know NOT_COORDINATOR.
+/// Consumers before 3.9 do not try again on COORDINATOR_NOT_AVAILABLE; they know NOT_COORDINATOR.
 fn refused_fetch(group: &OffsetFetchRequestGroup<'_>, error: ErrorCode) -> OffsetFetchResponseGroup<'static> {
-    let told = match error {
-        ErrorCode::UNKNOWN_TOPIC_OR_PARTITION | ErrorCode::NOT_ENOUGH_REPLICAS | ErrorCode::REQUEST_TIMED_OUT => {
-            ErrorCode::NOT_COORDINATOR
-        }
-        error => error,
-    };
+    let told = if error == ErrorCode::COORDINATOR_NOT_AVAILABLE { ErrorCode::NOT_COORDINATOR } else { error };
     OffsetFetchResponseGroup { group_id: owned(&group.group_id), error_code: told.code(), ..Default::default() }
 }

@@ -9,6 +9,7 @@ use wire::group_metadata_value::GroupMetadataValue;
 use wire::group_record::{GroupKey, GroupValue};
 use wire::offset_commit_key::OffsetCommitKey;
 use wire::offset_commit_value::OffsetCommitValue;
+use wire::{TypedRecord, Writer};
 
 /// Version in which a classic group is written.
 const GROUP_METADATA_VERSION: i16 = 3;
@@ -21,19 +22,34 @@ const OFFSET_COMMIT_EXPIRING_VERSION: i16 = 1;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct TooLong;
 
-/// A record with a value in the given version.
+/// Bytes that a record has room for before it grows: most offsets fit.
+const RECORD_BYTES: usize = 160;
+
+/// A record with a value in the given version. Key and value lie in one buffer.
 pub(crate) fn record(key: &GroupKey<'_>, value: &GroupValue<'_>, version: i16) -> Result<CoordinatorRecord, TooLong> {
-    let value = value.encode(version).map_err(|_| TooLong)?;
-    Ok(CoordinatorRecord { key: key_bytes(key)?, value: Some(Bytes::from(value)) })
+    let mut w = Writer::with_capacity(RECORD_BYTES);
+    write_key(&mut w, key)?;
+    let key_bytes = w.len();
+    w.i16(version);
+    value.encode_body(&mut w, version).map_err(|_| TooLong)?;
+    let bytes = bytes_of(w);
+    Ok(CoordinatorRecord { key: bytes.slice(..key_bytes), value: Some(bytes.slice(key_bytes..)) })
 }
 
 /// A tombstone.
 pub(crate) fn tombstone(key: &GroupKey<'_>) -> Result<CoordinatorRecord, TooLong> {
-    Ok(CoordinatorRecord { key: key_bytes(key)?, value: None })
+    let mut w = Writer::with_capacity(RECORD_BYTES);
+    write_key(&mut w, key)?;
+    Ok(CoordinatorRecord { key: bytes_of(w), value: None })
 }
 
-fn key_bytes(key: &GroupKey<'_>) -> Result<Bytes, TooLong> {
-    key.encode().map(Bytes::from).map_err(|_| TooLong)
+fn write_key(w: &mut Writer, key: &GroupKey<'_>) -> Result<(), TooLong> {
+    w.i16(key.type_id());
+    key.encode_body(w, 0).map_err(|_| TooLong)
+}
+
+fn bytes_of(w: Writer) -> Bytes {
+    w.into_bytes().expect("no record type holds external bytes")
 }
 
 /// The record of a classic group.

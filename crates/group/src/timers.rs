@@ -88,6 +88,15 @@ impl Deadline {
         }
     }
 
+    /// Puts off a deadline that is set; false where that takes an entry of the queue, as [`Deadline::set`] makes one.
+    pub fn put_off(&mut self, due_ns: u64) -> bool {
+        let queued = self.queued_ns <= due_ns;
+        if queued {
+            self.due_ns = due_ns;
+        }
+        queued
+    }
+
     /// Takes it back.
     pub fn clear(&mut self) {
         self.due_ns = NEVER;

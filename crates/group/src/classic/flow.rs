@@ -43,8 +43,6 @@ impl Turn<'_> {
 impl ClassicGroup {
     /// Starts a member's session anew.
     pub fn extend_session(&mut self, turn: &mut Turn<'_>, id: &str) {
-        let Some((shared, _)) = self.members.get_key_value(id) else { return };
-        let shared = shared.clone();
         let Some(member) = self.members.get_mut(id) else { return };
         let timeout = if member.is_new {
             NEW_MEMBER_JOIN_TIMEOUT_MS
@@ -52,6 +50,11 @@ impl ClassicGroup {
             member.session_timeout_ms.max(0).unsigned_abs().into()
         };
         let due = turn.after_ms(timeout);
+        if member.session.put_off(due) {
+            return;
+        }
+        let Some(shared) = self.members.get_key_value(id).map(|(shared, _)| shared.clone()) else { return };
+        let Some(member) = self.members.get_mut(id) else { return };
         member.session.set(due, turn.timers, || timer_key(turn.id, TimerKind::Session(shared)));
     }
 

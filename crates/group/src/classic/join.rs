@@ -112,7 +112,12 @@ impl GroupShard {
         group.join(&mut turn, &join);
         if is_new_group {
             // The group is there before its first generation is: whoever loads the log must know it too.
-            let value = GroupMetadataValue { current_state_timestamp: created_ms, ..Default::default() };
+            let value = GroupMetadataValue {
+                protocol: None,
+                leader: None,
+                current_state_timestamp: created_ms,
+                ..Default::default()
+            };
             turn.out.records.extend(records::group_metadata(turn.id, value));
         }
     }

@@ -138,6 +138,49 @@ fn settle(seed: u64, world: &mut World, consumers: &mut [Consumer]) {
 }
 
 #[test]
+fn offsets_that_were_acknowledged_or_told_are_never_taken_back() {
+    for seed in 0..200 {
+        let mut world = World::new();
+        let mut prng = Prng::new(seed);
+        let (mut next, mut known) = (0, -1);
+        let mut commits: Vec<(Token, i64)> = Vec::new();
+        let mut fetches: Vec<Token> = Vec::new();
+        for _ in 0..60 {
+            match prng.below(8) {
+                0 => world.hold = true,
+                1 => world.release(),
+                2 => {
+                    world.restart();
+                    commits.clear();
+                    fetches.clear();
+                }
+                3..6 => {
+                    commits.push((world.send_commit("g", next), next));
+                    next += 1;
+                }
+                _ => fetches.push(world.send_fetch("g")),
+            }
+            commits.retain(|(token, offset)| {
+                let acknowledged = world.answer(*token).is_some();
+                if acknowledged {
+                    known = known.max(*offset);
+                }
+                !acknowledged
+            });
+            fetches.retain(|token| match world.answer(*token) {
+                Some(Reply::OffsetFetch(response)) => {
+                    known = known.max(response.topics[0].partitions[0].committed_offset);
+                    false
+                }
+                _ => true,
+            });
+            let held = world.shell.machine().offsets.get("g", "t0", 0).map_or(-1, |committed| committed.offset);
+            assert!(held >= known, "seed {seed}: {known} was told, {held} is there");
+        }
+    }
+}
+
+#[test]
 fn damaged_records_are_survived() {
     let mut world = World::new();
     let blob = subscription(&["t0", "t1"]);

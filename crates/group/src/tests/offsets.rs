@@ -2,7 +2,7 @@
 
 use base::Uuid;
 use bytes::Bytes;
-use coordinator::Marker;
+use coordinator::{Marker, Token};
 use wire::offset_commit_request::{OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic};
 use wire::offset_commit_value::OffsetCommitValue;
 use wire::offset_delete_request::{OffsetDeleteRequest, OffsetDeleteRequestPartition, OffsetDeleteRequestTopic};
@@ -96,6 +96,21 @@ fn fetch_group(
 fn wanted(name: &str, id: Uuid, partition: i32) -> Option<Vec<OffsetFetchRequestTopics<'static>>> {
     let name = name.to_owned().into();
     Some(vec![OffsetFetchRequestTopics { name, topic_id: id, partition_indexes: vec![partition] }])
+}
+
+impl World {
+    /// Commits an offset of partition 0 of `t0`, by nobody in particular.
+    pub fn send_commit(&mut self, group: &str, offset: i64) -> Token {
+        let commit = commit(group, offset);
+        self.send(Request::OffsetCommit { request: &commit.request, version: commit.version })
+    }
+
+    /// Asks for the offset of partition 0 of `t0`.
+    pub fn send_fetch(&mut self, group: &str) -> Token {
+        let topics = wanted("t0", Uuid::ZERO, 0);
+        let request = OffsetFetchRequestGroup { group_id: group.to_owned().into(), topics, ..Default::default() };
+        self.send(Request::OffsetFetch { group: &request, require_stable: false, version: 8 })
+    }
 }
 
 /// The offset of one partition by name; -1 for none.

@@ -39,6 +39,9 @@ pub(crate) struct World {
     pub image: Arc<MetadataImage>,
     pub config: GroupConfig,
     pub log: Vec<Logged>,
+    /// While true nothing commits: what is appended meanwhile is lost by a restart.
+    pub hold: bool,
+    committed: usize,
     next_token: Token,
     answers: BTreeMap<Token, Result<Reply, ErrorCode>>,
 }
@@ -90,6 +93,8 @@ impl World {
             image: delta.image().clone(),
             config: config(properties),
             log: Vec::new(),
+            hold: false,
+            committed: 0,
             next_token: 0,
             answers: BTreeMap::new(),
         };
@@ -112,7 +117,10 @@ impl World {
             self.log.extend(records);
             self.shell.appended(self.log.len() as i64 - 1);
         }
-        self.shell.committed(self.log.len() as i64);
+        if !self.hold {
+            self.committed = self.log.len();
+        }
+        self.shell.committed(self.committed as i64);
         for (token, answer) in self.shell.answers() {
             assert!(self.answers.insert(token, answer).is_none(), "token {token} is answered twice");
         }
@@ -182,8 +190,18 @@ impl World {
         shard
     }
 
-    /// The broker crashes: a new machine loads the log. Nobody waits any more.
+    /// Ends a hold: everything commits.
+    pub fn release(&mut self) {
+        self.hold = false;
+        self.settle();
+    }
+
+    /// The broker crashes: a new machine loads what was committed. Nobody waits any more.
     pub fn restart(&mut self) {
+        if self.hold {
+            self.log.truncate(self.committed);
+            self.hold = false;
+        }
         self.shell = Shell::new(GroupShard::new());
         for (offset, logged) in self.log.iter().enumerate() {
             match logged {
