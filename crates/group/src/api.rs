@@ -7,7 +7,6 @@ use metadata::MetadataImage;
 use wire::ErrorCode;
 use wire::consumer_group_describe_response::DescribedGroup as DescribedConsumerGroup;
 use wire::consumer_group_heartbeat_request::ConsumerGroupHeartbeatRequest;
-use wire::consumer_group_heartbeat_response::ConsumerGroupHeartbeatResponse;
 use wire::delete_groups_response::DeletableGroupResult;
 use wire::describe_groups_response::DescribedGroup;
 use wire::heartbeat_request::HeartbeatRequest;
@@ -28,6 +27,7 @@ use wire::sync_group_request::SyncGroupRequest;
 use wire::sync_group_response::SyncGroupResponse;
 
 use crate::config::GroupConfig;
+use crate::consumer::HeartbeatReply;
 
 /// What the host lends for one call.
 pub struct Env<'e> {
@@ -159,7 +159,7 @@ pub enum Reply {
     /// DeleteGroups, one group.
     DeleteGroup(DeletableGroupResult<'static>),
     /// ConsumerGroupHeartbeat.
-    ConsumerGroupHeartbeat(ConsumerGroupHeartbeatResponse<'static>),
+    ConsumerGroupHeartbeat(HeartbeatReply),
     /// ConsumerGroupDescribe, one group.
     ConsumerGroupDescribe(DescribedConsumerGroup<'static>),
 }
@@ -198,7 +198,7 @@ pub fn refused(request: &Request<'_>, error: ErrorCode) -> Reply {
             Reply::DeleteGroup(DeletableGroupResult { group_id: owned(group_id), error_code, ..Default::default() })
         }
         Request::ConsumerGroupHeartbeat { .. } => {
-            Reply::ConsumerGroupHeartbeat(ConsumerGroupHeartbeatResponse { error_code, ..Default::default() })
+            Reply::ConsumerGroupHeartbeat(HeartbeatReply::refused(error, ""))
         }
         Request::ConsumerGroupDescribe { group_id } => Reply::ConsumerGroupDescribe(DescribedConsumerGroup {
             error_code,

@@ -10,6 +10,7 @@ pub mod assignor;
 mod classic;
 mod config;
 mod consumer;
+pub mod metadata_hash;
 mod offsets;
 mod records;
 mod shard;
@@ -17,7 +18,9 @@ mod subscription;
 #[cfg(test)]
 mod tests;
 mod timers;
+pub mod topic_regex;
 
 pub use api::{Client, Env, Reply, Request, refused};
 pub use config::GroupConfig;
+pub use consumer::HeartbeatReply;
 pub use shard::{GroupShard, partition_for};

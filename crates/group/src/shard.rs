@@ -12,7 +12,7 @@ use wire::group_record::{GroupKey, GroupValue};
 
 use crate::api::{Env, Reply, Request};
 use crate::classic::ClassicGroup;
-use crate::consumer::ConsumerGroup;
+use crate::consumer::{ConsumerGroup, ConsumerState};
 use crate::offsets::OffsetStore;
 use crate::timers::{Deadline, TimerKey, TimerKind, Timers};
 
@@ -39,6 +39,8 @@ pub struct GroupShard {
     pub(crate) groups: Map<Arc<str>, Group>,
     pub(crate) offsets: OffsetStore,
     pub(crate) timers: Timers,
+    /// What the consumer groups share.
+    pub(crate) consumer: ConsumerState,
     /// The check for expired offsets.
     pub(crate) offsets_check: Deadline,
     /// False while the log is loaded; then the records that are replayed are this machine's own decisions.
