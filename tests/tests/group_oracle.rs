@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use base::{Prng, TopicId, Uuid};
 use group::assignor::{Assignor, GroupSpec, MemberSpec, Partitions, TopicSpec};
+use group::topic_regex::TopicRegex;
 use odradek_tests::Tool;
 
 /// Asks `GroupOracle.java` everything at once: one answer for each question.
@@ -220,4 +221,125 @@ fn assignments_are_as_balanced_and_as_sticky_as_kafkas() {
     }
     println!("{} steps, {identical} identical; {moved} partitions moved, {moved_by_kafka} by Kafka", steps.len());
     assert!(identical * 2 > steps.len(), "only {identical} of {} are the same", steps.len());
+}
+
+/// Expressions for which the engine and RE2 differ in syntax, and some for which they do not.
+const EXPRESSIONS: &[&str] = &[
+    "foo",
+    "fo+|bar",
+    "(?i)FOO",
+    "[",
+    "(a",
+    ")",
+    "*",
+    "a**",
+    "a{1001}",
+    "(?=a)",
+    r"(a)\1",
+    "\\",
+    "a{2,1}",
+    "[z-a]",
+    "(?P<n>a)(?P<n>b)",
+    "(?x)a",
+    "[[:foo:]]",
+    r"\q",
+    "[a&&b]",
+    "[[]",
+    "a++",
+    "a{3}{4}",
+    "(?<n>a)",
+    r"\Qa.b\E",
+    "[a--b]",
+    r"\p{Foo}",
+    "x{2}*",
+    "[]",
+    "[]a]",
+    "(?P<>a)",
+    "+",
+    "a|*",
+    r"\8",
+    r"\07",
+    r"\pN+",
+    r"\C",
+    "a*?",
+    "a*?*",
+    r"a\z",
+    r"\Z",
+    r"\bfoo\b",
+    "^a$",
+    "[^",
+    "{",
+    "a{",
+    "a{,2}",
+    r"\x{110000}",
+    r"\x{41}",
+    "(?q)",
+    "[+--]",
+    "[a-c-e]*",
+    r"[\w-]+",
+    r"\d{2,}",
+    "(?:a|b)*",
+    "(?i:b)AR",
+    "(?s).*",
+    "(?m)^foo$",
+    r"a\<b",
+    "[[:alpha:]_]+",
+    "[^[:digit:]]+",
+    "(?i)[f]oO",
+    r"\.\.",
+    "a{0}b",
+    "(a{2}){3}",
+    "(|a)b",
+    "()",
+    r"[\.]",
+    r"[\d]",
+    "(?U)a+",
+    r"\\",
+    "^*",
+    "$+",
+    "(?i-s)foo",
+    "(?-)a",
+    "(?i",
+    r"\x4",
+    "[a",
+    r"[\",
+    r"\p{^Lu}+",
+    r"[\pL]+",
+    r"\PL+",
+    "a{1}",
+    "a{1,1000}",
+    "a{,}",
+    "a{x}",
+    "~~",
+    "[~~]",
+];
+
+/// Names to match them with.
+const NAMES: &str = "foo,bar,FOO,a.b,axb,a,b,&,ab,aaaaaa,a-b,a_1,12,.,..,a{,2},{,-,BAR,A,aab,fooo,__x";
+
+#[test]
+fn regular_expressions_mean_what_they_mean_to_kafka() {
+    let mut expressions: Vec<String> = EXPRESSIONS.iter().map(|expression| (*expression).to_owned()).collect();
+    let pieces =
+        ["a", "b", "foo", ".", "*", "+", "?", "(", ")", "|", "[", "]", "^", "-", "{2}", r"\d", r"\.", "[ab]", "$", "{"];
+    let mut prng = Prng::new(11);
+    for _ in 0..3000 {
+        let piece = |_| pieces[prng.below(pieces.len() as u64) as usize];
+        expressions.push((0..6).map(piece).collect());
+    }
+    let questions: Vec<String> = expressions.iter().map(|expression| format!("regex\t{expression}\t{NAMES}")).collect();
+    let mut wrong = Vec::new();
+    for (expression, answer) in expressions.iter().zip(ask(&questions)) {
+        let ours = match TopicRegex::new(expression) {
+            Ok(regex) => {
+                let matched: Vec<&str> = NAMES.split(',').filter(|name| regex.matches(name)).collect();
+                format!("ok {}", matched.join(","))
+            }
+            Err(wrong) => format!("bad {wrong}"),
+        };
+        if ours != answer {
+            wrong.push(format!("{expression}\n  here {ours}\n  java {answer}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{} of {}:\n{}", wrong.len(), expressions.len(), wrong.join("\n"));
 }

@@ -197,9 +197,7 @@ pub fn refused(request: &Request<'_>, error: ErrorCode) -> Reply {
         Request::DeleteGroup { group_id } => {
             Reply::DeleteGroup(DeletableGroupResult { group_id: owned(group_id), error_code, ..Default::default() })
         }
-        Request::ConsumerGroupHeartbeat { .. } => {
-            Reply::ConsumerGroupHeartbeat(HeartbeatReply::refused(error, ""))
-        }
+        Request::ConsumerGroupHeartbeat { .. } => Reply::ConsumerGroupHeartbeat(HeartbeatReply::refused(error, "")),
         Request::ConsumerGroupDescribe { group_id } => Reply::ConsumerGroupDescribe(DescribedConsumerGroup {
             error_code,
             group_id: owned(group_id),

@@ -92,7 +92,7 @@ impl TopicHashes {
 #[cfg(test)]
 mod tests {
     use base::Uuid;
-    use metadata::{MetadataDelta, PartitionRegistration};
+    use metadata::{BrokerRegistration, MetadataDelta, PartitionRegistration};
 
     use super::*;
 
@@ -115,5 +115,35 @@ mod tests {
         assert_eq!(hashes.group(names.iter(), &image), group_hash([TOPIC].into_iter()));
         assert_eq!(hashes.group(names.iter(), &image), group_hash([TOPIC].into_iter()), "from the cache");
     }
+
+    #[test]
+    fn racks_count() {
+        let id = Uuid::from_u128(0x1_0000_0000_0000_0002);
+        let mut delta = MetadataDelta::new(Arc::new(MetadataImage::default()));
+        for (broker, rack) in [(1, "r2"), (2, "r1")] {
+            delta.set_broker(BrokerRegistration {
+                id: broker,
+                epoch: 0,
+                incarnation_id: Uuid::ZERO,
+                listeners: Default::default(),
+                features: Default::default(),
+                rack: Some(Arc::from(rack)),
+                fenced: false,
+                in_controlled_shutdown: false,
+                is_migrating_zk_broker: false,
+                directories: Vec::new(),
+                cordoned_directories: None,
+            });
+        }
+        delta.create_topic("foo", id);
+        for (index, replicas) in [(0, vec![1, 2]), (1, vec![3])] {
+            delta.set_partition(id, index, PartitionRegistration { replicas, ..Default::default() });
+        }
+        let image = delta.image().clone();
+        let topic = image.topics.by_name("foo").expect("created");
+        assert_eq!(topic_hash(topic, &image.cluster), 4_100_789_377_991_279_012);
+    }
+
+    /// The hash of `foo` without racks.
     const TOPIC: i64 = -5_159_372_484_819_424_185;
 }

@@ -164,13 +164,13 @@ impl<'a> Translator<'a> {
     /// A repetition, or a brace that stands for itself.
     fn brace(&mut self) -> Result<(), Wrong> {
         let Some((inside, rest)) = self.rest.split_once('}') else {
-            self.literal('{');
+            self.literal_brace();
             return Ok(());
         };
         let (min, max) = inside.split_once(',').unwrap_or((inside, inside));
         let is_number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
         if !is_number(min) || !(max.is_empty() || is_number(max)) {
-            self.literal('{');
+            self.literal_brace();
             return Ok(());
         }
         let number = |text: &str| text.parse::<u32>().ok().filter(|n| *n <= REPEAT_MAX).ok_or(BAD_REPEAT_SIZE);
@@ -180,6 +180,12 @@ impl<'a> Translator<'a> {
         }
         self.rest = rest;
         self.repetition(&format!("{{{inside}}}"))
+    }
+
+    /// A brace that stands for itself. RE2 still takes what follows it for the second of two repetitions.
+    fn literal_brace(&mut self) {
+        push_literal(&mut self.out, '{');
+        self.before = Before::Repetition;
     }
 
     fn open(&mut self) -> Result<(), Wrong> {
@@ -209,7 +215,7 @@ impl<'a> Translator<'a> {
 
     /// `(?i)` for the rest of the group, or `(?i:...)`.
     fn flags(&mut self) -> Result<(), Wrong> {
-        let end = self.rest.find([':', ')']).ok_or(NO_PAREN)?;
+        let end = self.rest.find([':', ')']).ok_or(BAD_PERL)?;
         let flags = &self.rest[..end];
         let (on, off) = flags.split_once('-').unwrap_or((flags, "i"));
         let known = |flags: &str| flags.bytes().all(|flag| b"imsU".contains(&flag));

@@ -114,11 +114,7 @@ fn is_subset(reported: Option<&[TopicPartitions]>, assigned: &Partitions) -> boo
 }
 
 /// Refuses a request with another epoch than the member's, unless it is the retry of one whose answer was lost.
-pub(crate) fn check_epoch(
-    member: &Member,
-    epoch: i32,
-    reported: Option<&[TopicPartitions]>,
-) -> Result<(), Refusal> {
+pub(crate) fn check_epoch(member: &Member, epoch: i32, reported: Option<&[TopicPartitions]>) -> Result<(), Refusal> {
     if epoch == 0 || epoch == member.epoch {
         return Ok(());
     }
@@ -140,10 +136,7 @@ pub(crate) fn check_epoch(
 
 /// The error for an id that is no member of the group.
 pub(crate) fn unknown_member(group_id: &str, member_id: &str) -> Refusal {
-    Refusal::new(
-        ErrorCode::UNKNOWN_MEMBER_ID,
-        format!("Member {member_id} is not a member of group {group_id}."),
-    )
+    Refusal::new(ErrorCode::UNKNOWN_MEMBER_ID, format!("Member {member_id} is not a member of group {group_id}."))
 }
 
 /// The static member with this instance id, if it has this member id.
@@ -157,9 +150,7 @@ pub(crate) fn owning_static_member<'g>(
         return Err(Refusal::new(ErrorCode::UNKNOWN_MEMBER_ID, message));
     };
     if **id != *member_id {
-        let message = format!(
-            "Static member {member_id} with instance id {instance_id} was fenced by member {id}."
-        );
+        let message = format!("Static member {member_id} with instance id {instance_id} was fenced by member {id}.");
         return Err(Refusal::new(ErrorCode::FENCED_INSTANCE_ID, message));
     }
     Ok((id, member))
@@ -191,7 +182,12 @@ impl<'g> Decision<'g> {
     }
 
     /// A static member that joins. If another member has its instance id, it takes that one's place and what it had.
-    pub fn joining_static_member(&mut self, id: &Arc<str>, instance: &str, classic: bool) -> Result<Candidate, Refusal> {
+    pub fn joining_static_member(
+        &mut self,
+        id: &Arc<str>,
+        instance: &str,
+        classic: bool,
+    ) -> Result<Candidate, Refusal> {
         let Some((owner_id, owner)) = self.group.static_member(instance) else {
             return self.dynamic_member(id, true);
         };
@@ -235,7 +231,8 @@ impl<'g> Decision<'g> {
             match new {
                 Some(new) if self.group.regex_subscribers(new) == 0 => {
                     crate::topic_regex::check(new).map_err(|wrong| {
-                        let message = format!("SubscribedTopicRegex `{new}` is not a valid regular expression: {wrong}.");
+                        let message =
+                            format!("SubscribedTopicRegex `{new}` is not a valid regular expression: {wrong}.");
                         Refusal::new(ErrorCode::INVALID_REGULAR_EXPRESSION, message)
                     })?;
                     is_new = true;
@@ -299,9 +296,8 @@ impl<'g> Decision<'g> {
         if before.member.assignor == after.assignor && (before.is_known || after.assignor.is_none()) {
             return false;
         }
-        let or_default = |name: Option<Arc<str>>| {
-            name.unwrap_or_else(|| Arc::from(self.shared.broker().default_assignor().name()))
-        };
+        let or_default =
+            |name: Option<Arc<str>>| name.unwrap_or_else(|| Arc::from(self.shared.broker().default_assignor().name()));
         let now = or_default(target::preferred_assignor(self.group.members().map(|(_, member)| member)));
         now != or_default(target::preferred_after(self.group, before.pending(after)))
     }

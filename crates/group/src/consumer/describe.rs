@@ -60,6 +60,7 @@ impl ConsumerGroup {
         self.commit_right(member, epoch)
     }
 
+    #[allow(dead_code)]
     /// Whether these may commit offsets in a transaction. Producers that know no groups bring neither member nor epoch.
     pub fn check_txn_commit(
         &self,

@@ -164,11 +164,13 @@ impl ConsumerGroup {
         &self.resolved
     }
 
+    #[allow(dead_code)]
     /// Number of members that speak the classic protocol.
     pub fn classic_members(&self) -> usize {
         self.classic_members
     }
 
+    #[allow(dead_code)]
     /// True when all classic members support this protocol.
     pub fn is_supported_by_classic_members(&self, protocol: &str) -> bool {
         self.classic_protocols.get(protocol).copied().unwrap_or(0) == self.classic_members
@@ -222,6 +224,47 @@ impl ConsumerGroup {
         let resolved = self.resolved.iter().filter(|(regex, _)| !dropped.contains(regex));
         let topics = named.chain(resolved.flat_map(|(_, resolved)| resolved.topics.iter())).cloned().collect();
         Outlook { topics, dropped_regexes: dropped }
+    }
+}
+
+#[cfg(test)]
+impl ConsumerGroup {
+    /// The hard state as text.
+    pub fn digest(&self) -> String {
+        use std::fmt::Write;
+        let mut text = format!(
+            "epoch {} hash {} assignment {}@{} legacy {}",
+            self.epoch,
+            self.metadata_hash,
+            self.assignment_epoch,
+            self.assignment_timestamp_ms,
+            self.has_partition_metadata
+        );
+        for (id, member) in self.members() {
+            let _ = write!(text, "\n  {id} {member:?}");
+        }
+        let _ = write!(text, "\n  resolved {:?} early {:?}", self.resolved, self.early_targets);
+        let _ = write!(text, "\n  static {:?} owners {:?}", self.static_members, self.owners);
+        let _ = write!(text, "\n  subscriptions {:?} regexes {:?}", self.subscriptions, self.regexes);
+        let _ = write!(text, "\n  classic {} {:?}", self.classic_members, self.classic_protocols);
+        text
+    }
+
+    /// Fails unless the indexes say what the members say.
+    pub fn check_indexes(&self) {
+        let mut again = ConsumerGroup::default();
+        for (id, member) in self.members() {
+            again.set_metadata(id, |new| *new = member.clone());
+            let (assigned, revoking) = (member.assigned.clone(), member.revoking.clone());
+            again.set_assignment(id, |new| {
+                (new.assigned, new.revoking) = (Owned::default(), Owned::default());
+            });
+            again.set_assignment(id, |new| (new.assigned, new.revoking) = (assigned, revoking));
+        }
+        assert_eq!(self.owners, again.owners);
+        assert_eq!(self.static_members, again.static_members);
+        assert_eq!((&self.subscriptions, &self.regexes), (&again.subscriptions, &again.regexes));
+        assert_eq!((self.classic_members, &self.classic_protocols), (again.classic_members, &again.classic_protocols));
     }
 }
 

@@ -77,11 +77,7 @@ fn is_blank(text: &str) -> bool {
 }
 
 /// What can be said of a request without looking at the group.
-fn validate(
-    request: &ConsumerGroupHeartbeatRequest<'_>,
-    version: i16,
-    options: &BrokerOptions,
-) -> Result<(), Refusal> {
+fn validate(request: &ConsumerGroupHeartbeatRequest<'_>, version: i16, options: &BrokerOptions) -> Result<(), Refusal> {
     let is_blank_option = |text: &Option<Cow<'_, str>>| text.as_deref().is_some_and(is_blank);
     let epoch = request.member_epoch;
     // Since version 1 the client makes up the id of a member.
@@ -325,8 +321,7 @@ fn decide<'g>(
     let after = apply(request, client, &before.member);
     let names_changed = decision.update_metadata(&before, &after);
     let regex = decision.update_regex(&before, &after)?;
-    let bump =
-        names_changed || regex == RegexChange::UpdatedAndResolved || decision.changes_assignor(&before, &after);
+    let bump = names_changed || regex == RegexChange::UpdatedAndResolved || decision.changes_assignor(&before, &after);
     let epoch = decision.update_epoch(bump, &before, &after);
     let target = decision.update_target(epoch, &before, &after);
     let reported = request.topic_partitions.as_deref();

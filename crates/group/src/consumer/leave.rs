@@ -32,7 +32,9 @@ impl GroupShard {
         let group_id = &*request.group_id;
         let group = self.existing_consumer_group(group_id)?;
         let (id, member) = match request.instance_id.as_deref() {
-            None => group.member_entry(&request.member_id).ok_or_else(|| unknown_member(group_id, &request.member_id))?,
+            None => {
+                group.member_entry(&request.member_id).ok_or_else(|| unknown_member(group_id, &request.member_id))?
+            }
             Some(instance_id) => owning_static_member(group, &request.member_id, instance_id)?,
         };
         let id = id.clone();

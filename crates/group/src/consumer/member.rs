@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::assignor::Partitions;
+use crate::classic::Protocol;
 use crate::consumer::owned::Owned;
 
 /// A static member that left for a while and may come back (KIP-848's epoch of such a leave).
@@ -115,7 +116,7 @@ pub(crate) struct ClassicMember {
     /// Its session timeout, ms.
     pub session_timeout_ms: i32,
     /// The protocols it supports, most wanted first, with its metadata for each.
-    pub protocols: Box<[(Arc<str>, Box<[u8]>)]>,
+    pub protocols: Box<[Protocol]>,
 }
 
 /// The hard state of a member: what records say.
@@ -188,12 +189,20 @@ impl Member {
     }
 
     /// Bytes on the heap that are this member's own, for accounting.
+    #[cfg(test)]
     pub fn heap_bytes(&self) -> usize {
         let text = |text: &Option<Arc<str>>| text.as_ref().map_or(0, |text| text.len() + 16);
         let target = self.target();
         let shared = if target == self.assigned.partitions() { target.heap_bytes() } else { 0 };
-        self.client.text.len() + 16 + text(&self.instance_id) + text(&self.rack_id) + text(&self.assignor)
-            + self.assigned.heap_bytes() + self.revoking.heap_bytes() + target.heap_bytes() - shared
+        self.client.text.len()
+            + 16
+            + text(&self.instance_id)
+            + text(&self.rack_id)
+            + text(&self.assignor)
+            + self.assigned.heap_bytes()
+            + self.revoking.heap_bytes()
+            + target.heap_bytes()
+            - shared
     }
 }
 

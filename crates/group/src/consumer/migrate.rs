@@ -7,6 +7,7 @@ use wire::ErrorCode;
 use wire::consumer_group_heartbeat_request::ConsumerGroupHeartbeatRequest;
 
 use crate::api::{Env, Reply};
+use crate::classic::State;
 use crate::consumer::group::ConsumerGroup;
 use crate::consumer::records::Records;
 use crate::consumer::refusal::Refusal;
@@ -36,7 +37,7 @@ impl GroupShard {
             Some(Group::Consumer(_)) => Ok(None),
             None if joins => Ok(Some(Made::default())),
             None => not_found(format!("Consumer group {group_id} not found.")),
-            Some(Group::Classic(group)) if joins && group.is_empty() => {
+            Some(Group::Classic(group)) if joins && group.state == State::Empty => {
                 records.push(group_tombstone(group_id));
                 Ok(Some(Made::default()))
             }

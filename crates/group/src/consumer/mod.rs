@@ -38,7 +38,6 @@ pub(crate) use group::ConsumerGroup;
 pub use heartbeat::HeartbeatReply;
 pub(crate) use soft::ConsumerState;
 
-use crate::records::TooLong;
 use crate::shard::{Group, GroupShard};
 use replay::Fate;
 
@@ -58,11 +57,11 @@ fn owner_of<'a>(key: &'a GroupKey<'_>) -> Option<(&'a str, Option<&'a str>)> {
 
 impl ConsumerGroup {
     /// The tombstones that delete it, offsets aside.
-    pub fn tombstones(&self, group_id: &str, records: &mut Vec<CoordinatorRecord>) -> Result<(), TooLong> {
+    pub fn tombstones(&self, group_id: &str, records: &mut Vec<CoordinatorRecord>) {
         let mut all = records::Records::new(group_id);
         all.group_gone(self, |id| id);
-        records.extend(all.finish()?);
-        Ok(())
+        // Its ids came from records, so that records can hold them.
+        records.extend(all.finish().unwrap_or_default());
     }
 }
 
@@ -79,12 +78,19 @@ impl GroupShard {
         match self.groups.get_mut(group_id) {
             Some(Group::Consumer(_)) => {}
             // What holds nothing but offsets becomes whatever a record says it is.
-            Some(Group::Classic(group)) if value.is_some() && group.is_empty() && group.protocol_type.is_none() => {
+            Some(Group::Classic(group))
+                if value.is_some() && group.members.is_empty() && group.protocol_type.is_none() =>
+            {
                 self.groups.insert(Arc::from(group_id), Group::Consumer(Box::default()));
             }
             Some(Group::Classic(_)) => {
                 if value.is_some() {
-                    warn!(group = group_id, offset, record = key.name(), "a consumer group's record in a classic group");
+                    warn!(
+                        group = group_id,
+                        offset,
+                        record = key.name(),
+                        "a consumer group's record in a classic group"
+                    );
                 }
                 return;
             }

@@ -87,6 +87,7 @@ impl Owned {
     }
 
     /// Bytes on the heap, sets shared with others included.
+    #[cfg(test)]
     pub fn heap_bytes(&self) -> usize {
         let epochs = if let Epochs::Each(epochs) = &self.epochs { epochs.len() * 4 } else { 0 };
         self.partitions.heap_bytes() + epochs
@@ -95,7 +96,9 @@ impl Owned {
 
 impl fmt::Debug for Owned {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_set().entries(self.iter().map(|(topic, partition, epoch)| format!("{topic}-{partition}@{epoch}"))).finish()
+        f.debug_set()
+            .entries(self.iter().map(|(topic, partition, epoch)| format!("{topic}-{partition}@{epoch}")))
+            .finish()
     }
 }
 

@@ -61,10 +61,9 @@ impl ConsumerGroup {
 
     fn replay_member(&mut self, key: &GroupKey<'_>, value: Option<&GroupValue<'_>>) {
         match (key, value) {
-            (
-                GroupKey::ConsumerGroupMemberMetadata(key),
-                Some(GroupValue::ConsumerGroupMemberMetadata(value)),
-            ) => self.set_metadata(&key.member_id, |member| set_metadata(member, value)),
+            (GroupKey::ConsumerGroupMemberMetadata(key), Some(GroupValue::ConsumerGroupMemberMetadata(value))) => {
+                self.set_metadata(&key.member_id, |member| set_metadata(member, value))
+            }
             (GroupKey::ConsumerGroupMemberMetadata(key), None) => self.remove_member(&key.member_id),
             (
                 GroupKey::ConsumerGroupTargetAssignmentMember(key),

@@ -55,9 +55,10 @@ impl Waits {
 
     /// The next of them.
     pub fn next_ns(&self) -> u64 {
-        let rebalance = self.rebalance.as_ref().map_or(NEVER, |waits| {
-            waits.join_ns.min(waits.sync_ns).min(waits.revoke.map_or(NEVER, |(at, _)| at))
-        });
+        let rebalance = self
+            .rebalance
+            .as_ref()
+            .map_or(NEVER, |waits| waits.join_ns.min(waits.sync_ns).min(waits.revoke.map_or(NEVER, |(at, _)| at)));
         self.session_ns.min(rebalance)
     }
 
@@ -132,6 +133,7 @@ pub(crate) struct BrokerOptions {
     pub members_max: usize,
     /// `group.consumer.regex.refresh.interval.ms`.
     pub regex_refresh_ms: i64,
+    #[allow(dead_code)]
     /// `group.consumer.migration.policy`.
     pub migration: Migration,
 }

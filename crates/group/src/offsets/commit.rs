@@ -40,7 +40,7 @@ impl GroupShard {
             topic.partitions.iter().any(|partition| target.has(partition.partition_index))
         });
         // The group is only asked where there is something to commit to.
-        if anything && let Err(error) = self.check_commit(env, request, version, out) {
+        if anything && let Err(error) = self.check_commit(env, request, version, &topics, out) {
             return out.reply(token, refused(&Request::OffsetCommit { request, version }, error));
         }
         let mut response = OffsetCommitResponse { throttle_time_ms: 0, topics: Vec::with_capacity(topics.len()) };
@@ -70,6 +70,7 @@ impl GroupShard {
         env: &Env<'_>,
         request: &OffsetCommitRequest<'_>,
         version: i16,
+        topics: &[Result<Target<'_>, ErrorCode>],
         out: &mut Out,
     ) -> Result<(), ErrorCode> {
         let (member, instance) = (&*request.member_id, request.group_instance_id.as_deref());
@@ -85,7 +86,16 @@ impl GroupShard {
             };
         };
         match group {
-            Group::Consumer(group) => group.check_commit(member, instance, generation, version),
+            Group::Consumer(group) => {
+                let right = group.check_commit(member, generation, version)?;
+                for (topic, target) in request.topics.iter().zip(topics) {
+                    let Ok(target) = target else { continue };
+                    for partition in topic.partitions.iter().filter(|partition| target.has(partition.partition_index)) {
+                        right.check(target.image.id, partition.partition_index)?;
+                    }
+                }
+                Ok(())
+            }
             Group::Classic(group) => {
                 group.check_commit(member, instance, generation)?;
                 if matches!(group.state, State::Stable | State::PreparingRebalance) {

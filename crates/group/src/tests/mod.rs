@@ -5,4 +5,4 @@ mod fuzz;
 mod members;
 mod offsets;
 mod static_members;
-mod world;
+pub(crate) mod world;

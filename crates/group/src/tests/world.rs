@@ -8,7 +8,7 @@ use base::{Now, Prng, Uuid};
 use bytes::Bytes;
 use config::{BrokerConfig, LayeredConfig, Properties};
 use coordinator::{Marker, Replayed, Shell, Token};
-use metadata::{MetadataDelta, MetadataImage};
+use metadata::{MetadataDelta, MetadataImage, Provenance};
 use wire::ErrorCode;
 use wire::heartbeat_request::HeartbeatRequest;
 use wire::join_group_request::{JoinGroupRequest, JoinGroupRequestProtocol};
@@ -61,9 +61,9 @@ pub(crate) fn topic_id(n: u8) -> Uuid {
     Uuid::from_u128(u128::from(n) + 1)
 }
 
-fn add_topic(delta: &mut MetadataDelta, name: &str, topic_id: Uuid) {
+fn add_topic(delta: &mut MetadataDelta, name: &str, topic_id: Uuid, partitions: i32) {
     delta.replay(&MetadataRecord::Topic(TopicRecord { name: name.to_owned().into(), topic_id })).expect("a topic");
-    for partition_id in 0..3 {
+    for partition_id in 0..partitions {
         let record = PartitionRecord {
             partition_id,
             topic_id,
@@ -84,7 +84,7 @@ impl World {
     pub fn with(properties: &str) -> World {
         let mut delta = MetadataDelta::new(Arc::default());
         for n in 0..3u8 {
-            add_topic(&mut delta, &format!("t{n}"), topic_id(n));
+            add_topic(&mut delta, &format!("t{n}"), topic_id(n), 3);
         }
         let mut world = World {
             shell: Shell::new(GroupShard::new()),
@@ -172,12 +172,26 @@ impl World {
         let mut delta = MetadataDelta::new(self.image.clone());
         delta.replay(&MetadataRecord::RemoveTopic(RemoveTopicRecord { topic_id })).expect("removable");
         if let Some(topic_id) = anew {
-            add_topic(&mut delta, name, topic_id);
+            add_topic(&mut delta, name, topic_id, 3);
         }
+        self.publish(&mut delta);
+    }
+
+    /// Makes a topic.
+    pub fn create_topic(&mut self, name: &str, topic_id: Uuid, partitions: i32) {
+        let mut delta = MetadataDelta::new(self.image.clone());
+        add_topic(&mut delta, name, topic_id, partitions);
+        self.publish(&mut delta);
+    }
+
+    /// Tells the machine of new metadata.
+    pub fn publish(&mut self, delta: &mut MetadataDelta) {
+        let last_offset = self.image.provenance.last_offset + 1;
+        delta.finish(Provenance { last_offset, last_epoch: 1, last_timestamp_ms: self.now.wall_ms });
         self.image = delta.image().clone();
         let (prng, image, config) = (&mut self.prng, &*self.image, &self.config);
         let env = Env { now: self.now, prng, image, config };
-        self.shell.metadata_changed(env, self.now.wall_ms, &delta);
+        self.shell.metadata_changed(env, self.now.wall_ms, delta);
         self.settle();
     }
 
@@ -247,7 +261,13 @@ pub(crate) fn replay(shard: &mut GroupShard, offset: i64, logged: &Logged) {
 pub(crate) fn digest(shard: &GroupShard) -> String {
     let mut lines: Vec<String> = Vec::new();
     for (id, group) in &shard.groups {
-        let Group::Classic(group) = group else { continue };
+        let group = match group {
+            Group::Classic(group) => group,
+            Group::Consumer(group) => {
+                lines.push(format!("consumer group {id}: {}", group.digest()));
+                continue;
+            }
+        };
         let protocol = group.protocol.as_deref().unwrap_or_default();
         let mut line = format!("group {id}: {}", group.state.name());
         if group.generation > 0 {
