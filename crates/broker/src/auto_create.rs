@@ -4,8 +4,10 @@
 //! topic is created in the background and found by the retry.
 
 use crate::call::Call;
+use crate::internal_topics;
 use crate::messages::{ControllerCall, CoreReply, CoreRequest};
 use crate::topology;
+use config::BrokerConfig;
 use reactor::{Class, spawn};
 use std::borrow::Cow;
 use wire::create_topics_request::{CreatableTopic, CreateTopicsRequest};
@@ -41,7 +43,7 @@ pub fn start<'n>(call: &Call, names: impl Iterator<Item = &'n str>) {
     let core = core.clone();
     let client_id = call.client_id().map(Into::into);
     spawn(Class::Normal, async move {
-        if let Some(body) = request(&started) {
+        if let Some(body) = request(&core.config(), &started) {
             let controller_call =
                 ControllerCall { api: ApiKey::CreateTopics, version: CREATE_TOPICS_VERSION, body, client_id };
             let to = core.layout.controller_core;
@@ -58,7 +60,10 @@ pub fn start<'n>(call: &Call, names: impl Iterator<Item = &'n str>) {
     .detach();
 }
 
-fn topic(name: &str) -> CreatableTopic<'_> {
+fn topic<'n>(config: &BrokerConfig, name: &'n str) -> CreatableTopic<'n> {
+    if name == internal_topics::CONSUMER_OFFSETS {
+        return internal_topics::consumer_offsets(config);
+    }
     CreatableTopic {
         name: Cow::Borrowed(name),
         // The controller puts its `num.partitions` and `default.replication.factor` in.
@@ -68,9 +73,9 @@ fn topic(name: &str) -> CreatableTopic<'_> {
     }
 }
 
-fn request(names: &[String]) -> Option<bytes::Bytes> {
+fn request(config: &BrokerConfig, names: &[String]) -> Option<bytes::Bytes> {
     let request = CreateTopicsRequest {
-        topics: names.iter().map(|name| topic(name)).collect(),
+        topics: names.iter().map(|name| topic(config, name)).collect(),
         timeout_ms: CREATE_TIMEOUT_MS,
         ..CreateTopicsRequest::default()
     };

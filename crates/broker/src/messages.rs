@@ -335,6 +335,8 @@ pub struct ProducerInfo {
 /// One partition's place on disk.
 #[derive(Clone, Debug)]
 pub struct LogDirPart {
+    /// Position of its directory in `log.dirs`.
+    pub dir: usize,
     /// Topic name.
     pub topic: Arc<str>,
     /// The partition.

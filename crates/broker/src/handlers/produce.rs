@@ -29,6 +29,8 @@ const TOPIC_IDS_FROM: i16 = 13;
 const ZSTD_FROM: i16 = 7;
 /// First version that carries the new leader.
 const LEADER_FROM: i16 = 10;
+/// The only client that may write into the topics of the coordinators, as in Kafka.
+const ADMIN_CLIENT_ID: &str = "__admin_client";
 
 /// A produce request whose appends have been posted.
 struct Posted {
@@ -83,7 +85,7 @@ fn plan(call: &Call, request: &ProduceRequest<'_>) -> (Posted, BTreeMap<CoreId, 
             partitions: topic.partition_data.iter().map(|partition| partition.index).collect(),
         });
         for partition in &topic.partition_data {
-            match check(call.version, request.acks, &image, topic, partition) {
+            match check(call, request.acks, &image, topic, partition) {
                 Ok((key, records)) => {
                     let core = key.home_core(call.core.layout.data_cores);
                     let job = jobs.entry(core).or_insert_with(|| AppendJob {
@@ -105,12 +107,13 @@ type Refused = (ErrorCode, Option<String>);
 
 /// Finds the partition, and looks at what can be known of its records without their home core.
 fn check(
-    version: i16,
+    call: &Call,
     acks: i16,
     image: &MetadataImage,
     topic: &TopicProduceData<'_>,
     partition: &PartitionProduceData,
 ) -> Result<(PartitionKey, bytes::Bytes), Refused> {
+    let version = call.version;
     if !(-1..=1).contains(&acks) {
         return Err((ErrorCode::INVALID_REQUIRED_ACKS, None));
     }
@@ -121,6 +124,10 @@ fn check(
     let found = found.map_err(|error| (error, None))?;
     if found.partition(partition.index).is_none() {
         return Err((ErrorCode::UNKNOWN_TOPIC_OR_PARTITION, None));
+    }
+    if topology::is_internal(&found.name) && call.client_id() != Some(ADMIN_CLIENT_ID) {
+        let text = format!("Cannot append to internal topic {}", found.name);
+        return Err((ErrorCode::INVALID_TOPIC_EXCEPTION, Some(text)));
     }
     let invalid = |text: String| (ErrorCode::INVALID_RECORD, Some(text));
     let records = match &partition.records {

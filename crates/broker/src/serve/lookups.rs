@@ -81,14 +81,15 @@ pub(super) fn producers(core: &DataCore, queries: &[(u32, PartitionKey)]) -> Ser
 }
 
 pub(super) fn log_dirs(core: &DataCore) -> Served {
-    let one = |partition: &partition::Partition| {
+    let one = |(dir, partition): (usize, partition::Partition)| {
         let info = partition.log_dir_info();
         LogDirPart {
+            dir,
             topic: partition.id().topic.clone(),
             key: partition.key(),
             size_bytes: info.size_bytes,
             offset_lag: info.offset_lag,
         }
     };
-    Served::Done(CoreReply::LogDirs(core.partitions.partitions().iter().map(one).collect()))
+    Served::Done(CoreReply::LogDirs(core.partitions.partitions_by_dir().into_iter().map(one).collect()))
 }

@@ -1,0 +1,263 @@
+//! One partition of `__consumer_offsets` and the groups in it: carries requests to the machine, its records into the log
+//! and its replies back.
+
+use crate::core::DataCore;
+use crate::groups::load;
+use base::{LeaderEpoch, Now, PartitionKey, Prng};
+use bytes::Bytes;
+use coordinator::{Answer, Batch, Shell, State, Token};
+use group::{Env, GroupShard, Reply, Request};
+use metadata::MetadataDelta;
+use partition::{AppendRequest, Partition, PartitionError};
+use reactor::sync::{Notify, oneshot};
+use reactor::{Class, spawn};
+use records::{BatchBuilder, RecordData};
+use replica::Origin;
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::rc::Rc;
+use std::time::Duration;
+use wire::ErrorCode;
+
+/// Bytes of keys and values in one batch: a quarter of the default `max.message.bytes`, so that the framing of many small
+/// records fits too. A single larger record goes alone.
+const BATCH_BYTES_MAX: usize = 256 << 10;
+
+
+/// Pause before a partition whose log failed is loaded again, in milliseconds: the first, and the longest.
+const RELOAD_PAUSE_MS: (u64, u64) = (100, 10_000);
+
+/// The groups of one partition.
+pub struct Host {
+    key: PartitionKey,
+    leader_epoch: LeaderEpoch,
+    shell: RefCell<Shell<GroupShard>>,
+    prng: RefCell<Prng>,
+    /// Who waits for an answer. Bounded by the requests in flight, each of which holds memory that was admitted.
+    waiting: RefCell<HashMap<Token, oneshot::Sender<Answer<Reply>>>>,
+    next_token: Cell<Token>,
+    /// There is something to append, a timer changed, or the host resigned.
+    work: Notify,
+    resigned: Cell<Option<ErrorCode>>,
+}
+
+/// A request that the machine has taken.
+pub enum Submitted {
+    /// Answered.
+    Done(Answer<Reply>),
+    /// To be answered.
+    Waiting(oneshot::Receiver<Answer<Reply>>),
+}
+
+impl Host {
+    /// Begins to load the groups of a partition and to serve them.
+    pub fn start(core: &Rc<DataCore>, key: PartitionKey, leader_epoch: LeaderEpoch) -> Rc<Host> {
+        let host = Rc::new(Host {
+            key,
+            leader_epoch,
+            shell: RefCell::new(Shell::new(GroupShard::new())),
+            prng: RefCell::new(Prng::new(reactor::random_u64())),
+            waiting: RefCell::default(),
+            next_token: Cell::new(0),
+            work: Notify::new(),
+            resigned: Cell::new(None),
+        });
+        let (core, running) = (core.clone(), host.clone());
+        spawn(Class::Normal, async move { running.run(&core).await }).detach();
+        host
+    }
+
+    /// The partition.
+    pub fn key(&self) -> PartitionKey {
+        self.key
+    }
+
+    /// The epoch of the leadership under which it is hosted.
+    pub fn leader_epoch(&self) -> LeaderEpoch {
+        self.leader_epoch
+    }
+
+    /// Stops: whoever waits is told `error`.
+    pub fn resign(&self, error: ErrorCode) {
+        self.resigned.set(Some(error));
+        self.shell.borrow_mut().fail(error);
+        self.deliver(None);
+        self.work.notify_one();
+    }
+
+    /// Hands a request to the machine.
+    pub fn submit(&self, core: &DataCore, request: Request<'_>) -> Submitted {
+        let token = self.next_token.replace(self.next_token.get() + 1);
+        self.with_env(core, |shell, env| {
+            let wall_ms = env.now.wall_ms;
+            shell.submit(env, wall_ms, token, request);
+        });
+        let answer = self.deliver(Some(token));
+        // The pump looks at what was decided, and at the timers, which may have moved.
+        self.work.notify_one();
+        match answer {
+            Some(answer) => Submitted::Done(answer),
+            None => {
+                let (sender, receiver) = oneshot::channel();
+                self.waiting.borrow_mut().insert(token, sender);
+                Submitted::Waiting(receiver)
+            }
+        }
+    }
+
+    /// Tells the machine of new metadata.
+    pub fn metadata_changed(&self, core: &DataCore, delta: &MetadataDelta) {
+        self.with_env(core, |shell, env| {
+            let wall_ms = env.now.wall_ms;
+            shell.metadata_changed(env, wall_ms, delta);
+        });
+        self.deliver(None);
+        self.work.notify_one();
+    }
+
+    fn with_env<T>(&self, core: &DataCore, call: impl FnOnce(&mut Shell<GroupShard>, Env<'_>) -> T) -> T {
+        let (image, config) = (core.image(), core.groups.config());
+        let mut prng = self.prng.borrow_mut();
+        let env = Env { now: reactor::now(), prng: &mut prng, image: &image, config: &config };
+        call(&mut self.shell.borrow_mut(), env)
+    }
+
+    /// Gives answers to those who wait; that of `own` comes back.
+    fn deliver(&self, own: Option<Token>) -> Option<Answer<Reply>> {
+        let mut found = None;
+        let mut shell = self.shell.borrow_mut();
+        for (token, answer) in shell.answers() {
+            if Some(token) == own {
+                found = Some(answer);
+            } else if let Some(waiting) = self.waiting.borrow_mut().remove(&token) {
+                // Whoever asked may be gone.
+                let _ = waiting.send(answer);
+            }
+        }
+        found
+    }
+
+    /// Loads, serves, and loads again after a failure, until the host resigns.
+    async fn run(&self, core: &Rc<DataCore>) {
+        let mut pause_ms = RELOAD_PAUSE_MS.0;
+        while self.resigned.get().is_none() {
+            let ended = match self.load(core).await {
+                Ok(partition) => {
+                    pause_ms = RELOAD_PAUSE_MS.0;
+                    self.serve(core, &partition).await
+                }
+                Err(error) => Err(error),
+            };
+            let Err(error) = ended else { return };
+            tracing::warn!(
+                partition = self.key.partition, code = %error.code, %error, pause_ms,
+                "groups of a partition of __consumer_offsets are loaded again"
+            );
+            self.shell.borrow_mut().append_failed(told(error.code));
+            self.deliver(None);
+            reactor::sleep(Duration::from_millis(pause_ms)).await;
+            pause_ms = (pause_ms * 2).min(RELOAD_PAUSE_MS.1);
+            if self.resigned.get().is_none() {
+                *self.shell.borrow_mut() = Shell::new(GroupShard::new());
+            }
+        }
+    }
+
+    /// Replays the log.
+    async fn load(&self, core: &Rc<DataCore>) -> Result<Partition, PartitionError> {
+        let partition = core.partitions.partition(self.key)?;
+        let log_end = load::replay(core, &partition, &self.shell, || self.resigned.get().is_some()).await?;
+        self.with_env(core, |shell, env| {
+            let wall_ms = env.now.wall_ms;
+            if shell.state() == State::Loading {
+                shell.loaded(env, wall_ms, log_end);
+            }
+        });
+        self.deliver(None);
+        Ok(partition)
+    }
+
+    /// Appends what is decided, batch by batch: what is decided during one append goes with the next, so batches grow
+    /// with the load. Ends with `Ok` when the host resigned.
+    async fn serve(&self, core: &Rc<DataCore>, partition: &Partition) -> Result<(), PartitionError> {
+        loop {
+            if self.resigned.get().is_some() {
+                return Ok(());
+            }
+            let now = reactor::now();
+            let due = self.shell.borrow().next_timer_ns().is_some_and(|at| at <= now.mono_ns);
+            if due {
+                self.with_env(core, |shell, env| shell.expire(env, now.wall_ms));
+                self.deliver(None);
+            }
+            let batch = self.shell.borrow_mut().take_batch(BATCH_BYTES_MAX);
+            match batch {
+                Some(batch) => self.append(core, partition, batch).await?,
+                None if due => reactor::yield_now().await,
+                None => self.idle().await,
+            }
+        }
+    }
+
+    async fn append(&self, core: &DataCore, partition: &Partition, batch: Batch) -> Result<(), PartitionError> {
+        let bytes = build(&batch)?;
+        let request = AppendRequest {
+            required_acks: -1,
+            origin: Origin::Coordinator,
+            expected_leader_epoch: Some(self.leader_epoch),
+            transaction_verified: false,
+        };
+        let now = reactor::now();
+        let timeout_ms = core.config().values.count("offsets.commit.timeout.ms");
+        let pending = partition.append(now, &bytes, &request)?;
+        let result = pending.wait_until(now.plus_ms(u64::from(timeout_ms)).mono_ns).await?;
+        {
+            let mut shell = self.shell.borrow_mut();
+            shell.appended(result.last_offset);
+            shell.committed(result.last_offset + 1);
+        }
+        self.deliver(None);
+        Ok(())
+    }
+
+    /// Waits for work or for the next timer.
+    async fn idle(&self) {
+        // A call between the look at the timers and the wait leaves a permit.
+        let next = self.shell.borrow().next_timer_ns();
+        match next {
+            Some(at) => {
+                reactor::race(self.work.notified(), reactor::sleep_until(at)).await;
+            }
+            None => self.work.notified().await,
+        }
+    }
+}
+
+/// The records as a batch without offsets.
+fn build(batch: &Batch) -> Result<Bytes, PartitionError> {
+    let mut builder = BatchBuilder::new(0);
+    for record in &batch.records {
+        builder.append(&RecordData {
+            timestamp: batch.timestamp_ms,
+            key: Some(&record.key),
+            value: record.value.as_deref(),
+            headers: &[],
+        });
+    }
+    builder.build().map_err(|error| PartitionError::new(ErrorCode::UNKNOWN_SERVER_ERROR, error.to_string()))
+}
+
+/// What clients are told when an append fails, as Kafka translates it.
+fn told(error: ErrorCode) -> ErrorCode {
+    match error {
+        ErrorCode::UNKNOWN_TOPIC_OR_PARTITION
+        | ErrorCode::NOT_ENOUGH_REPLICAS
+        | ErrorCode::NOT_ENOUGH_REPLICAS_AFTER_APPEND
+        | ErrorCode::REQUEST_TIMED_OUT => ErrorCode::COORDINATOR_NOT_AVAILABLE,
+        ErrorCode::NOT_LEADER_OR_FOLLOWER | ErrorCode::KAFKA_STORAGE_ERROR => ErrorCode::NOT_COORDINATOR,
+        ErrorCode::MESSAGE_TOO_LARGE | ErrorCode::RECORD_LIST_TOO_LARGE | ErrorCode::INVALID_FETCH_SIZE => {
+            ErrorCode::UNKNOWN_SERVER_ERROR
+        }
+        other => other,
+    }
+}
