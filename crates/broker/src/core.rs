@@ -3,6 +3,7 @@
 use crate::checkpoints::ByDir;
 use crate::core_metrics::{CoreMetrics, Levels};
 use crate::fetch_session::SessionCache;
+use crate::groups::Groups;
 use crate::mesh::{Mesh, Remote};
 use crate::messages::{CoreReply, CoreRequest};
 use crate::producer_ids::ProducerIds;
@@ -76,6 +77,8 @@ pub struct DataCore {
     logs: Vec<LogCore>,
     /// The fetch sessions whose ids belong here.
     pub sessions: RefCell<SessionCache>,
+    /// The groups that live here.
+    pub groups: Groups,
     /// Log lines at a bounded rate.
     pub gates: Gates,
     /// What is counted here.
@@ -120,6 +123,7 @@ pub struct DataCoreParts {
 impl DataCore {
     /// A core that knows no metadata yet.
     pub fn new(parts: DataCoreParts) -> DataCore {
+        let layered = LayeredConfig::new(BrokerConfig::clone(&parts.config));
         DataCore {
             id: parts.id,
             layout: parts.layout,
@@ -132,7 +136,8 @@ impl DataCore {
             net_levels: RefCell::new(None),
             gates: Gates { refusals: LogGate::new(GATE_INTERVAL_MS) },
             image: RefCell::default(),
-            layered: RefCell::new(Rc::new(LayeredConfig::new(BrokerConfig::clone(&parts.config)))),
+            groups: Groups::new(&layered),
+            layered: RefCell::new(Rc::new(layered)),
             controller: RefCell::new(None),
             next_watch: Cell::new(0),
             shown: Notify::new(),

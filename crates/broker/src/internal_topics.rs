@@ -53,8 +53,7 @@ type Failure = (ErrorCode, Option<String>);
 
 async fn create(core: &Rc<DataCore>) -> Result<(), Failure> {
     let body = request(&core.config()).ok_or((ErrorCode::UNKNOWN_SERVER_ERROR, None))?;
-    let call =
-        ControllerCall { api: ApiKey::CreateTopics, version: CREATE_TOPICS_VERSION, body, client_id: None };
+    let call = ControllerCall { api: ApiKey::CreateTopics, version: CREATE_TOPICS_VERSION, body, client_id: None };
     let to = core.layout.controller_core;
     let CoreReply::Controller(answer) = core.ask(to, CoreRequest::Controller(Box::new(call))).await.await else {
         unreachable!("a controller call is answered by the controller");

@@ -2,6 +2,7 @@
 
 use crate::checkpoints::ByDir;
 use crate::fetch_session::{PartitionAnswer, PartitionAsk, PartitionFetch, Session, Taken};
+use crate::groups::GroupJob;
 use base::{LeaderEpoch, Offset, PartitionKey, ProducerId};
 use bytes::Bytes;
 use metadata::MetadataDelta;
@@ -41,6 +42,8 @@ pub enum CoreRequest {
     PutSession(Box<Session>),
     /// End a fetch session.
     EndSession(i32),
+    /// Ask groups that live there.
+    Groups(Box<GroupJob>),
     /// Something for the controller, on its core.
     Controller(Box<ControllerCall>),
     /// Lines for the checkpoint files.
@@ -71,6 +74,8 @@ pub enum CoreReply {
     LogDirs(Vec<LogDirPart>),
     /// To `TakeSession`.
     Session(Taken),
+    /// To `Groups`: places in the request and replies, in no particular order.
+    Groups(Vec<(u32, group::Reply)>),
     /// To `Controller`.
     Controller(Result<Bytes, ErrorCode>),
     /// To `Checkpoints`.

@@ -5,6 +5,7 @@ mod lookups;
 
 use crate::controller_host;
 use crate::core::DataCore;
+use crate::groups;
 use crate::messages::{AppendDone, AppendJob, CoreReply, CoreRequest};
 use base::CoreId;
 use partition::{AppendRequest, PartitionError, PendingAppend, ProduceResult};
@@ -22,7 +23,7 @@ pub enum Served {
 }
 
 impl Served {
-    fn later(future: impl Future<Output = CoreReply> + 'static) -> Served {
+    pub(crate) fn later(future: impl Future<Output = CoreReply> + 'static) -> Served {
         Served::Later(Box::pin(future))
     }
 }
@@ -50,6 +51,7 @@ pub fn begin(core: &Rc<DataCore>, from: CoreId, request: CoreRequest) -> Served 
             core.sessions.borrow_mut().remove(id);
             Served::Done(CoreReply::Done)
         }
+        CoreRequest::Groups(job) => groups::serve(core, job),
         CoreRequest::Controller(call) => match core.controller() {
             Some(controller) => {
                 Served::later(async move { CoreReply::Controller(controller_host::request(controller, *call).await) })
@@ -67,6 +69,7 @@ pub fn begin(core: &Rc<DataCore>, from: CoreId, request: CoreRequest) -> Served 
         }
         CoreRequest::Show(delta) => {
             core.show(&delta);
+            groups::follow(core, &delta);
             Served::Done(CoreReply::Done)
         }
     }

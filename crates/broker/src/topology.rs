@@ -126,6 +126,9 @@ pub mod operations {
     /// CREATE, ALTER, DESCRIBE, CLUSTER_ACTION, DESCRIBE_CONFIGS, ALTER_CONFIGS, IDEMPOTENT_WRITE.
     pub const CLUSTER: i32 = bits(&[5, 7, 8, 9, 10, 11, 12]);
 
+    /// READ, DELETE, DESCRIBE, DESCRIBE_CONFIGS, ALTER_CONFIGS.
+    pub const GROUP: i32 = bits(&[3, 6, 8, 10, 11]);
+
     /// `all` if the client asked for it.
     pub fn if_asked(asked: bool, all: i32) -> i32 {
         if asked { all } else { NOT_ASKED }

@@ -3,7 +3,7 @@
 
 use crate::core::DataCore;
 use crate::groups::load;
-use base::{LeaderEpoch, Now, PartitionKey, Prng};
+use base::{LeaderEpoch, PartitionKey, Prng};
 use bytes::Bytes;
 use coordinator::{Answer, Batch, Shell, State, Token};
 use group::{Env, GroupShard, Reply, Request};
@@ -22,7 +22,6 @@ use wire::ErrorCode;
 /// Bytes of keys and values in one batch: a quarter of the default `max.message.bytes`, so that the framing of many small
 /// records fits too. A single larger record goes alone.
 const BATCH_BYTES_MAX: usize = 256 << 10;
-
 
 /// Pause before a partition whose log failed is loaded again, in milliseconds: the first, and the longest.
 const RELOAD_PAUSE_MS: (u64, u64) = (100, 10_000);

@@ -3,7 +3,7 @@
 use crate::core::DataCore;
 use base::Offset;
 use bytes::{Bytes, BytesMut};
-use coordinator::{Marker, Machine, Replayed, Shell};
+use coordinator::{Machine, Marker, Replayed, Shell};
 use partition::{Partition, PartitionError, ReadRecords, ReadRequest};
 use records::{Batch, BatchIter, ControlRecordType, DECOMPRESSED_BYTES_MAX, Scratch};
 use replica::Isolation;
@@ -27,7 +27,7 @@ pub async fn replay<M: Machine>(
 ) -> Result<Offset, PartitionError> {
     let began = reactor::now();
     let max_bytes = core.config().values.count("offsets.load.buffer.size") as usize;
-    let name = partition.id().to_string();
+    let partition_index = partition.key().partition;
     let bounds = partition.bounds(Isolation::LogEnd);
     let (mut from, end) = (bounds.log_start, bounds.log_end);
     let (mut bytes_read, mut records, mut told_ms) = (0, 0, began.mono_ms());
@@ -49,7 +49,14 @@ pub async fn replay<M: Machine>(
         let now_ms = reactor::now().mono_ms();
         if now_ms >= told_ms + PROGRESS_MS {
             told_ms = now_ms;
-            tracing::info!(partition = name, at = from, end, records, bytes = bytes_read, "groups are being loaded");
+            tracing::info!(
+                partition = partition_index,
+                at = from,
+                end,
+                records,
+                bytes = bytes_read,
+                "groups are being loaded"
+            );
         }
         reactor::yield_now().await;
     }
@@ -58,7 +65,7 @@ pub async fn replay<M: Machine>(
     }
     if records > 0 {
         let ms = reactor::now().mono_ms() - began.mono_ms();
-        tracing::info!(partition = name, records, bytes = bytes_read, ms, "groups are loaded");
+        tracing::info!(partition = partition_index, records, bytes = bytes_read, ms, "groups are loaded");
     }
     Ok(end)
 }
@@ -86,11 +93,7 @@ async fn read(partition: &Partition, from: Offset, max_bytes: usize) -> Result<B
     }
 }
 
-fn replay_batch<M: Machine>(
-    batch: &Batch,
-    scratch: &mut Scratch,
-    shell: &mut Shell<M>,
-) -> Result<u64, PartitionError> {
+fn replay_batch<M: Machine>(batch: &Batch, scratch: &mut Scratch, shell: &mut Shell<M>) -> Result<u64, PartitionError> {
     let header = &batch.header;
     let producer = header.attributes.is_transactional().then_some((header.producer_id, header.producer_epoch));
     let mut count = 0;

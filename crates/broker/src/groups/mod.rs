@@ -6,8 +6,7 @@ mod load;
 mod requests;
 mod serve;
 
-pub use requests::each as each_request;
-pub use serve::{GroupJob, all_here, refused, serve};
+pub use serve::{GroupJob, ask, ask_one, serve};
 
 use crate::core::DataCore;
 use crate::internal_topics::CONSUMER_OFFSETS;

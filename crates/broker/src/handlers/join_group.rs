@@ -1,0 +1,18 @@
+//! JoinGroup (key 11): become a member of a classic group, or join its next generation.
+//!
+//! Versions: 1 rebalance timeout; 2 throttle time; 3 quota rule; 4 a member gets its id first (KIP-394); 5 static members
+//! (KIP-345); 6 flexible; 7 protocol type and null names (KIP-559); 8 a reason (KIP-800); 9 no assignment from a leader
+//! that need not make one (KIP-814).
+//! Gaps: none.
+
+use crate::call::{Answer, Call};
+use crate::groups;
+use group::Reply;
+
+/// Answers one request.
+pub async fn handle(call: Call) -> Answer {
+    match groups::ask_one(&call).await? {
+        Reply::JoinGroup(response) => call.respond(&response),
+        other => unreachable!("answered with {other:?}"),
+    }
+}

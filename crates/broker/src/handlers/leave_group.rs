@@ -1,0 +1,16 @@
+//! LeaveGroup (key 13): members leave a classic group.
+//!
+//! Versions: 1 throttle time; 2 quota rule; 3 several members, static ones too (KIP-345); 4 flexible; 5 a reason (KIP-800).
+//! Gaps: none.
+
+use crate::call::{Answer, Call};
+use crate::groups;
+use group::Reply;
+
+/// Answers one request.
+pub async fn handle(call: Call) -> Answer {
+    match groups::ask_one(&call).await? {
+        Reply::LeaveGroup(response) => call.respond(&response),
+        other => unreachable!("answered with {other:?}"),
+    }
+}
