@@ -74,7 +74,7 @@ public final class GroupStory {
                     try {
                         c.commitSync(upTo, Duration.ofSeconds(20));
                         upTo.forEach((t, o) -> committed.merge(t, o.offset(), Math::max));
-                    } catch (CommitFailedException | org.apache.kafka.common.errors.RetriableException | org.apache.kafka.common.errors.FencedInstanceIdException e) {
+                    } catch (CommitFailedException | org.apache.kafka.common.errors.RebalanceInProgressException | org.apache.kafka.common.errors.RetriableException | org.apache.kafka.common.errors.FencedInstanceIdException e) {
                         // The partition went to another member, which will read the records again.
                     }
                 }

@@ -141,6 +141,9 @@ impl GroupShard {
                 group.prepare_rebalance(&mut turn, "the loaded group is larger than group.max.size");
             }
         }
+        if self.groups.is_empty() {
+            return;
+        }
         info!(classic_groups = loaded, groups = self.groups.len(), offsets = self.offset_count(), "groups loaded");
     }
 
