@@ -14,5 +14,6 @@ mod persist;
 mod static_members;
 mod sync;
 
-pub(crate) use flow::Turn;
+pub(crate) use flow::{Turn, join_error, reply_join};
 pub(crate) use group::{ClassicGroup, InitialDelay, Member, Protocol, State};
+pub(crate) use leave::{leaving, left, member_response};

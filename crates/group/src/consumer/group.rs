@@ -164,13 +164,11 @@ impl ConsumerGroup {
         &self.resolved
     }
 
-    #[allow(dead_code)]
     /// Number of members that speak the classic protocol.
     pub fn classic_members(&self) -> usize {
         self.classic_members
     }
 
-    #[allow(dead_code)]
     /// True when all classic members support this protocol.
     pub fn is_supported_by_classic_members(&self, protocol: &str) -> bool {
         self.classic_protocols.get(protocol).copied().unwrap_or(0) == self.classic_members

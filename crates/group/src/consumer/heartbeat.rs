@@ -276,7 +276,7 @@ impl GroupShard {
         let (decided, records) = decide(decision, env, request, client)?;
         out.records.extend(records.finish()?);
         if let Some(made) = made {
-            out.replies.extend(self.leave_classic_group(made));
+            self.leave_classic_group(env, &request.group_id, &made.group, out);
         }
         let session_ns = after_ms(env.now, options.session_timeout_ms);
         Ok(self.settle_member(&request.group_id, decided, session_ns))

@@ -69,8 +69,8 @@ impl GroupShard {
         if ids.is_empty() {
             return Ok(());
         }
-        if self.may_downgrade_without(env, group_id, ids) {
-            return self.downgrade_without(env, group_id, ids, out);
+        if let Some(left) = self.downgraded_without(env, group_id, ids) {
+            return self.downgrade_without(env, group_id, left, out);
         }
         let GroupShard { groups, consumer, .. } = self;
         let Some(Group::Consumer(group)) = groups.get(group_id) else { return Ok(()) };

@@ -84,7 +84,8 @@ impl GroupShard {
                 self.groups.insert(Arc::from(group_id), Group::Consumer(Box::default()));
             }
             Some(Group::Classic(_)) => {
-                if value.is_some() {
+                // A decision that turned the group into a classic one has done so already.
+                if value.is_some() && !self.decides {
                     warn!(
                         group = group_id,
                         offset,

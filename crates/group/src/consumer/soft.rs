@@ -133,7 +133,6 @@ pub(crate) struct BrokerOptions {
     pub members_max: usize,
     /// `group.consumer.regex.refresh.interval.ms`.
     pub regex_refresh_ms: i64,
-    #[allow(dead_code)]
     /// `group.consumer.migration.policy`.
     pub migration: Migration,
 }

@@ -2,6 +2,7 @@
 
 mod cost;
 mod heartbeats;
+mod migration;
 mod regexes;
 mod story;
 
