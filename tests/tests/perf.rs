@@ -62,6 +62,17 @@ fn the_way_from_producer_to_consumer_is_timed_for_every_reader() {
 }
 
 #[test]
+fn topics_are_deleted_where_that_is_asked_for() {
+    let node = Node::start();
+    let found = perf(&node, "produce --topic gone --topics 2 --create --delete --records 10");
+    assert!(found["metadata_us"].as_u64() > Some(0));
+    let bootstrap = node.bootstrap();
+    Tool::odradek(&["perf", "consume", "--topic", "gone-1", "--records", "1", "--bootstrap-server", &bootstrap])
+        .run()
+        .fails_with("does not exist");
+}
+
+#[test]
 fn the_idle_are_held_and_told() {
     let node = Node::start();
     let found = perf(&node, "idle --topic idle --create --partitions 2 --connections 30 --consumers 5 --duration 1s");
@@ -113,4 +124,15 @@ fn the_end_of_the_broker_is_not_the_end_of_the_result() {
 
 fn said_rate(text: &str) -> bool {
     text.contains("records/s") && text.contains("acknowledged after")
+}
+
+#[test]
+fn the_harness_computes_what_it_should() {
+    let folder = odradek_tests::peers::root().join("benches/bench");
+    let run = std::process::Command::new("python3")
+        .args(["-B", "-m", "unittest", "discover", "-p", "tests.py", "-s"])
+        .arg(folder)
+        .output()
+        .expect("python3 runs");
+    assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
 }

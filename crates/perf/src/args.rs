@@ -105,6 +105,9 @@ pub(crate) struct Target {
     /// Replicas of a topic that is created; -1 for the broker's default
     #[arg(long, value_name = "N", default_value_t = -1, allow_hyphen_values = true)]
     pub(crate) replication_factor: i16,
+    /// Delete the topics afterwards
+    #[arg(long)]
+    pub(crate) delete: bool,
     /// Setting of a topic that is created; may be repeated
     #[arg(long, value_name = "KEY=VALUE")]
     pub(crate) topic_config: Vec<String>,

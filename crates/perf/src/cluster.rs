@@ -9,6 +9,8 @@ use wire::api_versions_request::ApiVersionsRequest;
 use wire::api_versions_response::ApiVersionsResponse;
 use wire::create_topics_request::{CreatableTopic, CreatableTopicConfig, CreateTopicsRequest};
 use wire::create_topics_response::CreateTopicsResponse;
+use wire::delete_topics_request::DeleteTopicsRequest;
+use wire::delete_topics_response::DeleteTopicsResponse;
 use wire::init_producer_id_request::InitProducerIdRequest;
 use wire::init_producer_id_response::InitProducerIdResponse;
 use wire::list_offsets_request::{ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic};
@@ -20,12 +22,16 @@ use wire::{ApiKey, Encode, ErrorCode};
 use crate::conn::{Asking, answer, resolve};
 use crate::plan::{Plan, TopicPlan};
 
-/// How long a topic may take to get its leaders, in steps of [`LEADER_STEP_MS`].
-const LEADER_STEPS_MAX: usize = 600;
-/// Pause between two questions for leaders.
-const LEADER_STEP_MS: u64 = 50;
-/// Topics created by one request: keeps the request and the controller's work for it small.
-const TOPICS_PER_REQUEST_MAX: usize = 500;
+/// Questions for leaders, and the like, until a cluster counts as broken: some five minutes, as thousands of new partitions
+/// take a broker that long.
+const LEADER_STEPS_MAX: u32 = 300;
+/// The first pause between two of them; each one is twice as long, up to [`LEADER_PAUSE_MS_MAX`], so that asking does not keep
+/// the broker from what is waited for.
+const LEADER_PAUSE_MS_MIN: u64 = 10;
+/// The longest pause.
+const LEADER_PAUSE_MS_MAX: u64 = 1000;
+/// Partitions created by one request, and topics deleted by one: brokers refuse a change of more than 10,000 records.
+const PARTITIONS_PER_REQUEST_MAX: usize = 1000;
 
 /// The versions that the brokers speak.
 #[derive(Clone, Debug, Default)]
@@ -174,7 +180,7 @@ impl Admin {
         {
             return Err(format!("topic {} does not exist; create it, or pass --create", first.name));
         }
-        for some in missing.chunks(TOPICS_PER_REQUEST_MAX) {
+        for some in missing.chunks(per_request(plan.partitions)) {
             self.create(plan, some).await?;
         }
         let view = self.wait_for_leaders(&plan.topics).await?;
@@ -189,14 +195,35 @@ impl Admin {
 
     /// Waits until every topic has all its leaders.
     pub(crate) async fn wait_for_leaders(&mut self, topics: &[TopicPlan]) -> Result<View, String> {
-        for _ in 0..LEADER_STEPS_MAX {
+        for step in 0..LEADER_STEPS_MAX {
             let view = self.view(topics).await?;
             if view.topics.iter().all(|t| !t.leaders.is_empty()) {
                 return Ok(view);
             }
-            reactor::sleep(Duration::from_millis(LEADER_STEP_MS)).await;
+            pause(step).await;
         }
         Err("the topics exist, but some partitions have no leader".to_owned())
+    }
+
+    /// Deletes the topics of the plan.
+    pub(crate) async fn delete(&mut self, topics: &[TopicPlan]) -> Result<(), String> {
+        let key = ApiKey::DeleteTopics;
+        let version = self.versions.pick(key, 5)?;
+        for some in topics.chunks(PARTITIONS_PER_REQUEST_MAX) {
+            let names = some.iter().map(|topic| topic.name.as_str().into());
+            let request = DeleteTopicsRequest {
+                topic_names: names.collect(),
+                timeout_ms: 60_000,
+                ..DeleteTopicsRequest::default()
+            };
+            let (frame, id) = self.asking.ask_soon(key, version, &request).await?;
+            let said: DeleteTopicsResponse<'_> = answer(&frame, key, version, id)?;
+            for topic in &said.responses {
+                let name = topic.name.as_deref().unwrap_or("");
+                check(topic.error_code, || format!("deleting topic {name}"))?;
+            }
+        }
+        Ok(())
     }
 
     async fn create(&mut self, plan: &Plan, topics: &[&TopicPlan]) -> Result<(), String> {
@@ -228,6 +255,17 @@ impl Admin {
     }
 }
 
+async fn pause(step: u32) {
+    let ms = LEADER_PAUSE_MS_MIN << step.min(10);
+    reactor::sleep(Duration::from_millis(ms.min(LEADER_PAUSE_MS_MAX))).await;
+}
+
+/// Topics of so many partitions that one request may create.
+fn per_request(partitions: Option<i32>) -> usize {
+    let partitions = partitions.and_then(|n| usize::try_from(n).ok()).unwrap_or(1).max(1);
+    (PARTITIONS_PER_REQUEST_MAX / partitions).max(1)
+}
+
 /// The leaders, or none where a partition lacks one.
 fn leaders(partitions: &[wire::metadata_response::MetadataResponsePartition]) -> Vec<i32> {
     let mut found = vec![-1; partitions.len()];
@@ -249,7 +287,7 @@ pub(crate) async fn offsets(view: &View, versions: &Versions, timestamp: i64) ->
             Err((error, why)) if !is_moved(error) || steps == LEADER_STEPS_MAX => return Err(why),
             Err(_) => steps += 1,
         }
-        reactor::sleep(Duration::from_millis(LEADER_STEP_MS)).await;
+        pause(steps).await;
     }
 }
 
@@ -317,13 +355,13 @@ pub(crate) async fn producer_id(address: SocketAddr, versions: &Versions) -> Res
         ..Default::default()
     };
     let mut asking = Asking::connect(address).await?;
-    for _ in 0..LEADER_STEPS_MAX {
+    for step in 0..LEADER_STEPS_MAX {
         let (frame, id) = asking.ask_soon(key, version, &request).await?;
         let said: InitProducerIdResponse = answer(&frame, key, version, id)?;
         match ErrorCode(said.error_code) {
             ErrorCode::NONE => return Ok((said.producer_id, said.producer_epoch)),
             ErrorCode::COORDINATOR_LOAD_IN_PROGRESS | ErrorCode::COORDINATOR_NOT_AVAILABLE => {
-                reactor::sleep(Duration::from_millis(LEADER_STEP_MS)).await;
+                pause(step).await;
             }
             error => return Err(format!("InitProducerId: {error}")),
         }

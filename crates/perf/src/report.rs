@@ -92,6 +92,8 @@ pub(crate) struct Outcome {
     /// Versions of Produce and Fetch.
     pub(crate) versions: (i16, i16),
     pub(crate) interrupted: bool,
+    /// How long the broker took to describe the topics.
+    pub(crate) metadata_us: u64,
 }
 
 impl Outcome {
@@ -172,7 +174,7 @@ impl Outcome {
         json!({
             "tool": "odradek perf", "version": env!("CARGO_PKG_VERSION"), "mode": self.plan.mode,
             "started_ms": self.started_ms, "elapsed_s": self.elapsed_s, "interrupted": self.interrupted,
-            "produce_version": self.versions.0, "fetch_version": self.versions.1,
+            "metadata_us": self.metadata_us, "produce_version": self.versions.0, "fetch_version": self.versions.1,
             "settings": self.settings(),
             "sent": self.plan.load.is_some().then(|| self.meter_json(&total.sent)),
             "read": self.plan.read.is_some().then(|| self.meter_json(&total.read)),

@@ -30,6 +30,7 @@ struct Setup {
     begins: Vec<i64>,
     ends: Vec<i64>,
     run_id: u64,
+    metadata_us: u64,
 }
 
 /// Runs a plan.
@@ -77,7 +78,12 @@ pub(crate) fn run(plan: Plan) -> Result<Outcome, String> {
     let _ = stop.on_termination_signals();
     let outcome = Gathering::new(&shared).gather(&heard);
     runtime.join();
+    if shared.plan.delete {
+        let asked = shared.plan.clone();
+        reactor::block_on(async move { Admin::connect(&asked.bootstrap).await?.delete(&asked.topics).await })?;
+    }
     let mut outcome = outcome?;
+    outcome.metadata_us = setup.metadata_us;
     outcome.interrupted = stop.is_stopping();
     Ok(outcome)
 }
@@ -85,6 +91,9 @@ pub(crate) fn run(plan: Plan) -> Result<Outcome, String> {
 async fn setup(plan: &Plan) -> Result<Setup, String> {
     let mut admin = Admin::connect(&plan.bootstrap).await?;
     let view = admin.prepare(plan).await?;
+    let asked_ns = now().mono_ns;
+    admin.view(&plan.topics).await?;
+    let metadata_us = (now().mono_ns - asked_ns) / 1000;
     let versions = admin.versions().clone();
     // Asked for whatever is done, as the answers show that the leaders are ready.
     let ends = offsets(&view, &versions, LATEST).await?;
@@ -92,7 +101,7 @@ async fn setup(plan: &Plan) -> Result<Setup, String> {
         Some(From::Beginning) => offsets(&view, &versions, EARLIEST).await?,
         _ => ends.clone(),
     };
-    Ok(Setup { view, versions, begins, ends, run_id: reactor::random_u64() })
+    Ok(Setup { view, versions, begins, ends, run_id: reactor::random_u64(), metadata_us })
 }
 
 async fn run_core(id: CoreId, shared: Arc<Shared>, notes: Sender<Note>) {
@@ -249,6 +258,7 @@ impl<'a> Gathering<'a> {
             versions: (self.shared.load_versions.produce, self.shared.load_versions.fetch),
             plan: plan.clone(),
             interrupted: false,
+            metadata_us: 0,
         }
     }
 }

@@ -1,0 +1,192 @@
+"""`scripts/bench`: measures Odradek and its peers side by side. See benches/README.md."""
+
+import argparse
+import datetime
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import compare
+import machine
+import passes
+import process
+import report
+import workloads
+from broker import Failed
+from systems import DEFAULT, SYSTEMS
+
+# set: seconds of a measurement, of its warm-up, passes, share of the sizes in the table, GiB that the disk must have free
+SETS = {"quick": (2, 1, 3, 0.5, 12), "full": (5, 1.5, 3, 1, 48), "scale": (3, 1, 2, 1, 16)}
+
+
+def arguments():
+    parser = argparse.ArgumentParser(prog="scripts/bench", description=__doc__)
+    parser.add_argument("--root", type=Path, required=True, help=argparse.SUPPRESS)
+    commands = parser.add_subparsers(dest="set", metavar="quick|full|scale|compare|list|report")
+    for name in SETS:
+        one = commands.add_parser(name, help={"quick": "some ten minutes", "full": "up to 90 minutes",
+                                              "scale": "from one core to all, without Java"}[name])
+        one.add_argument("--systems", help=f"of {', '.join(SYSTEMS)}")
+        one.add_argument("--rows", default=".", help="only rows whose name matches this expression")
+        one.add_argument("--repeats", type=int)
+        one.add_argument("--seconds", type=float, help="seconds of a measurement")
+        one.add_argument("--warmup", type=float, help="seconds before a measurement")
+        one.add_argument("--size", type=float, help="factor on the sizes of backlogs and the like")
+        one.add_argument("--no-control", action="store_true", help="leave out the second measurement of the first system")
+        one.add_argument("--out", type=Path, help="folder of the result")
+        one.add_argument("--disk", type=Path, default=Path(os.environ.get("TMPDIR", "/tmp")), help="folder on the disk to measure")
+        one.add_argument("--port", type=int, help="port of the broker; the next one is its controller's; free ones otherwise")
+        one.add_argument("--bin", type=Path, help="the odradek binary; ODRADEK_BIN, or the release build otherwise")
+        one.add_argument("--keep", action="store_true", help="keep the brokers' directories")
+    two = commands.add_parser("compare", help="two results, with a verdict on what is noise")
+    two.add_argument("a", type=Path)
+    two.add_argument("b", type=Path)
+    commands.add_parser("list", help="the workloads and the systems")
+    again = commands.add_parser("report", help="the report of a result, made anew")
+    again.add_argument("out", type=Path)
+    argv = sys.argv[1:]
+    if not any(a in commands.choices or a in ("-h", "--help") for a in argv):
+        at = argv.index("--root") + 2
+        argv.insert(at, "quick")
+    return parser.parse_args(argv)
+
+
+def refuse(text):
+    sys.exit(f"scripts/bench: {text}")
+
+
+def wanted_rows(args):
+    try:
+        pattern = re.compile(args.rows)
+    except re.error as error:
+        refuse(f"--rows {args.rows!r} is no expression: {error}")
+    rows = workloads.rows_of(args.set, pattern)
+    if not rows:
+        refuse(f"no workload of {args.set} matches {args.rows!r}; scripts/bench list tells them")
+    return rows
+
+
+def wanted_systems(args):
+    default = ["odradek-written", "odradek-durable"] if args.set == "scale" else DEFAULT
+    names = args.systems.split(",") if args.systems else default
+    for name in names:
+        if name not in SYSTEMS:
+            refuse(f"no system is called {name!r}; there are {', '.join(SYSTEMS)}")
+    if args.set == "scale" and any(SYSTEMS[n].kind != "odradek" for n in names):
+        refuse("scale uses nothing but the built binary; leave Kafka to quick and full")
+    return names
+
+
+def binary(args):
+    """The binary that is measured, by an absolute path."""
+    given = args.bin or os.environ.get("ODRADEK_BIN")
+    target = Path(os.environ.get("CARGO_TARGET_DIR", args.root / "target"))
+    path = Path(given) if given else target / "release/odradek"
+    if not given and not (args.set == "scale" and path.exists()):
+        passes.say("building the release binary")
+        if subprocess.run(["cargo", "build", "--release", "--quiet", "-p", "odradek"], cwd=args.root).returncode:
+            refuse("the release binary does not build")
+    if not os.access(path, os.X_OK):
+        refuse(f"{path} is no program; build it, or say --bin")
+    if "produce" not in machine.said(str(path), "perf", "--help"):
+        refuse(f"{path} is no odradek with a load generator")
+    return path.resolve()
+
+
+def result_folder(args, cpus):
+    """A folder that holds no result yet."""
+    if args.out:
+        if (args.out / "samples.json").exists():
+            refuse(f"{args.out} holds a result already")
+        return args.out
+    name = f"{datetime.date.today()}-{cpus}-cores{'-scale' if args.set == 'scale' else ''}"
+    names = [name, *(f"{name}-{i}" for i in range(2, 100))]
+    return next(folder for n in names if not (folder := args.root / "benches/results" / n).exists())
+
+
+def check(args, names, rows):
+    """What would spoil the run is said before it begins."""
+    if args.repeats is not None and args.repeats < 1:
+        refuse("--repeats must be at least 1")
+    if not args.disk.is_dir() or not os.access(args.disk, os.W_OK):
+        refuse(f"--disk {args.disk} is no folder that can be written to")
+    need = SETS[args.set][4] << 30
+    if shutil.disk_usage(args.disk).free < need:
+        refuse(f"{args.disk} has {shutil.disk_usage(args.disk).free / (1 << 30):.1f} GiB free; {args.set} needs {need >> 30} GiB")
+    for port in [args.port, args.port + 1] if args.port else []:
+        if not process.is_free(port):
+            refuse(f"port {port} is in use")
+    java = any(SYSTEMS[n].kind == "kafka" for n in names) or any(r.kind.startswith("java") for r in rows)
+    if java and not shutil.which("java"):
+        refuse("java is missing, which Apache Kafka and its tools need; install it, or leave them out with --systems and --rows")
+    libs = Path(os.environ.get("ODRADEK_KAFKA_LIBS", args.root / ".cache/kafka-4.4.0/libs"))
+    if java and not libs.is_dir():
+        passes.say("installing the peers")
+        if subprocess.run([args.root / "scripts/install-peers", "--quiet"]).returncode or not libs.is_dir():
+            refuse(f"Apache Kafka is missing from {libs} and could not be installed")
+    limit = int(re.search(r"Max open files\s+(\d+)", Path("/proc/self/limits").read_text()).group(1))
+    if limit < 10_000:
+        refuse(f"only {limit} files may be open, and rows with many connections need 10,000; raise it with ulimit -n")
+
+
+def measure(args):
+    names, rows = wanted_systems(args), wanted_rows(args)
+    check(args, names, rows)
+    seconds, warmup, repeats, size, _free = SETS[args.set]
+    context = SimpleNamespace(
+        root=args.root, binary=binary(args), disk=args.disk, seconds=args.seconds or seconds, keep=args.keep,
+        warmup_s=warmup if args.warmup is None else args.warmup, size=args.size or size, env=dict(os.environ),
+        ports=[args.port, args.port + 1] if args.port else None, cpus=len(os.sched_getaffinity(0)),
+        cores=None, broker_cpus=None, client_cpus=None, threads=None)
+    out = result_folder(args, context.cpus)
+    out.mkdir(parents=True, exist_ok=True)
+    repeats = args.repeats or repeats
+    meta = {
+        "set": args.set, "systems": names, "repeats": repeats, "seconds": context.seconds, "warmup_s": context.warmup_s,
+        "command": " ".join(["scripts/bench", *sys.argv[3:]]), "machine": machine.describe(args.disk, args.root, context.binary),
+    }
+    run = passes.Run(context, out, meta)
+    # SIGTERM is as good as Ctrl-C: brokers are stopped, and what was measured is reported.
+    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
+    status = 0
+    try:
+        if args.set == "scale":
+            passes.measure_scale(run, names, rows, repeats)
+        else:
+            passes.measure_all(run, names, rows, repeats, not args.no_control)
+    except KeyboardInterrupt:
+        meta["cut_short"] = "interrupted"
+        status = 130
+    except Failed as error:
+        meta["cut_short"] = str(error)
+        passes.say(f"scripts/bench: {error}")
+        status = 1
+    finally:
+        run.save()
+        report.write(out, meta, run.samples)
+        passes.say(f"written to {out}: report.md, samples.json, plots/")
+    sys.exit(status)
+
+
+def main():
+    args = arguments()
+    if args.set == "compare":
+        sys.exit(compare.main(args.a, args.b))
+    if args.set == "report":
+        return report.again(args.out)
+    if args.set == "list":
+        for r in workloads.ROWS:
+            print(f"{', '.join(r.sets):12} {r.name}")
+        for s in SYSTEMS.values():
+            print(f"{'system':12} {s.name}: {s.rung}; {s.note}")
+        return None
+    return measure(args)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,135 @@
+"""A running system with a directory of its own."""
+
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+import process
+from systems import COMMON
+
+CLUSTER = "MkU3OEVBNTcwNTJENDM2Qg"
+# Seconds until a broker must serve; a safety net. Recovery after a kill may take long.
+START_S_MAX = 300
+
+
+class Failed(Exception):
+    """A broker or a tool did not do what it should, in words."""
+
+
+class Broker:
+    """Formats a fresh directory and starts a system on it."""
+
+    def __init__(self, context, system, cores=None, cpus=None):
+        self.context, self.system, self.cpus = context, system, cpus
+        self.dir = Path(tempfile.mkdtemp(prefix=f"bench-{system.name}-", dir=context.disk))
+        self.process = self.log = None
+        try:
+            self.port, controller = context.ports or process.free_ports(2)
+            settings = {
+                **COMMON,
+                "listeners": f"PLAINTEXT://127.0.0.1:{self.port},CONTROLLER://127.0.0.1:{controller}",
+                "advertised.listeners": f"PLAINTEXT://127.0.0.1:{self.port}",
+                "controller.quorum.voters": f"1@127.0.0.1:{controller}",
+                "log.dirs": str(self.dir / "data"),
+                **system.properties,
+            }
+            if cores and system.kind == "odradek":
+                settings["odradek.cores"] = str(cores)
+            self.config = self.dir / "server.properties"
+            self.config.write_text("".join(f"{k}={v}\n" for k, v in settings.items()))
+            self.format()
+            self.start()
+        except BaseException:
+            self.stop()
+            raise
+
+    def command(self, tool, *args):
+        """A command of the system itself."""
+        if self.system.kind == "kafka":
+            name = {"format": "kafka-storage", "start": "kafka-server-start"}[tool]
+            return [self.context.root / "scripts/kafka", name, *(["format"] if tool == "format" else []), *args]
+        return [self.context.binary, tool, *args]
+
+    def format(self):
+        if self.system.kind == "kafka":
+            command = self.command("format", "-t", CLUSTER, "-c", self.config)
+        else:
+            command = self.command("format", "-t", CLUSTER, "-c", self.config)
+        status, said = process.run(command, 120)
+        if status != 0:
+            raise Failed(f"{self.system.name} cannot be formatted: {said[-2000:]}")
+
+    def start(self):
+        """Starts the process and waits until it serves; tells how long that took."""
+        args = [self.config] if self.system.kind == "kafka" else ["--config", self.config]
+        env = dict(self.context.env)
+        if self.system.jvm:
+            env["ODRADEK_JVM_OPTS"] = self.system.jvm
+        self.log = open(self.dir / "log", "ab")
+        begun = time.monotonic()
+        self.process = process.start(self.command("start", *args), self.log, self.cpus, env)
+        while not self.serves():
+            if self.process.poll() is not None:
+                tail = (self.dir / "log").read_text(errors="replace")[-2000:]
+                raise Failed(f"{self.system.name} ended at once: {tail}")
+            if time.monotonic() - begun > START_S_MAX:
+                raise Failed(f"{self.system.name} does not serve after {START_S_MAX} s")
+            time.sleep(0.001)
+        self.start_s = time.monotonic() - begun
+        return self.start_s
+
+    def serves(self):
+        """True once Metadata v12 lists the node itself."""
+        try:
+            with socket.create_connection(("127.0.0.1", self.port), timeout=2) as s:
+                body = b"\x00\x03\x00\x0c\x00\x00\x00\x01\x00\x01b\x00" + b"\x01\x00\x00\x00"
+                s.sendall(len(body).to_bytes(4, "big") + body)
+                answer = s.recv(4096)
+                return len(answer) > 14 and answer[13] > 1
+        except OSError:
+            return False
+
+    @property
+    def pid(self):
+        return self.process.pid
+
+    @property
+    def bootstrap(self):
+        return f"127.0.0.1:{self.port}"
+
+    def kill(self):
+        """kill -9."""
+        self.process.kill()
+        self.process.wait()
+        self.log.close()
+
+    def end(self):
+        """Asks the process to stop and waits; tells how long that took."""
+        begun = time.monotonic()
+        if self.process and self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+            try:
+                self.process.wait(60)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait()
+        if self.log:
+            self.log.close()
+        return time.monotonic() - begun
+
+    def stop(self):
+        """Stops the process in any case and removes the directory."""
+        try:
+            self.end()
+        except BaseException:
+            if self.process and self.process.poll() is None:
+                self.process.kill()
+                self.process.wait()
+            raise
+        finally:
+            if not self.context.keep:
+                shutil.rmtree(self.dir, ignore_errors=True)

@@ -1,0 +1,216 @@
+"""The order of things: which system is measured when, what is said meanwhile, and that nothing is lost on the way."""
+
+import json
+import os
+import shutil
+import statistics
+import sys
+import time
+
+import figures
+import process
+import run_rows
+from broker import Broker, Failed
+from systems import SYSTEMS, control_of, system_of
+from workloads import by_name
+
+# A run stops before the disk is so full that the file system slows down.
+DISK_BYTES_FREE_MIN = 4 << 30
+
+
+def say(text):
+    print(text, file=sys.stderr, flush=True)
+
+
+class Run:
+    """One run of a set: its samples, written down after each of them."""
+
+    def __init__(self, context, out, meta):
+        self.context, self.out, self.meta = context, out, meta
+        self.samples = []
+        self.begun = time.monotonic()
+        self.done = self.total = 0
+
+    def add(self, sample):
+        self.samples.append(sample)
+        self.save()
+
+    def save(self):
+        """Writes everything so far, whole or not at all."""
+        temporary = self.out / "samples.json.new"
+        temporary.write_text(json.dumps({"meta": self.meta, "samples": self.samples}, separators=(",", ":")) + "\n")
+        os.replace(temporary, self.out / "samples.json")
+
+    def clock(self):
+        spent = time.monotonic() - self.begun
+        left = spent / self.done * (self.total - self.done) if self.done else 0
+        return f"{self.done}/{self.total}, {int(spent // 60)}:{int(spent % 60):02d} gone" + (
+            f", some {int(left // 60)}:{int(left % 60):02d} to go" if self.done else "")
+
+
+def order(names, repeats, control):
+    """The passes: systems forwards, then backwards. The control is the first system once more, at the other end."""
+    line = [*names, control_of(names[0])] if control else list(names)
+    return [line if i % 2 == 0 else line[::-1] for i in range(repeats)]
+
+
+def rate_of(run, row, name, number):
+    """The rate of a row: a number, a part of what this system reached in this pass, or a part of what Kafka reached."""
+    if row.rate is None or isinstance(row.rate, int):
+        return row.rate
+    whose, part, of = row.rate
+    if whose == "own":
+        own = [s["records_per_s"] for s in run.samples if (s["system"], s["row"], s["pass"]) == (name, of, number)
+               and s.get("cores") == run.context.cores and "records_per_s" in s]
+        return own[-1] * part if own else None
+    reached = run.meta["baseline"]["records_per_s"].get(of)
+    return reached * part if reached else None
+
+
+def baseline(run, names, rows):
+    """Finds, once and before the passes, what the rates of other rows are a part of."""
+    needed = sorted({r.rate[2] for r in rows if isinstance(r.rate, tuple) and r.rate[0] == "kafka"})
+    name = "kafka" if "kafka" in names else names[0]
+    run.meta["baseline"] = {"system": name, "records_per_s": {}}
+    if not needed:
+        return
+    say(f"finding the maximum of {name}, of which rates are a part")
+    broker = Broker(run.context, SYSTEMS[name])
+    try:
+        for row in map(by_name, needed):
+            # The first measurement warms a JVM up; the second one counts.
+            run_rows.measure(run.context, broker, row, None)
+            found = run_rows.measure(run.context, broker, row, None)["records_per_s"]
+            run.meta["baseline"]["records_per_s"][row.name] = found
+            say(f"    {row.name}: {found:,.0f} records/s")
+    finally:
+        broker.stop()
+
+
+def check_disk(context):
+    free = shutil.disk_usage(context.disk).free
+    if free < DISK_BYTES_FREE_MIN:
+        raise Failed(f"{context.disk} has {free / (1 << 30):.1f} GiB left; the run stops at {DISK_BYTES_FREE_MIN >> 30} GiB")
+
+
+def one_row(run, broker, name, number, row):
+    """Measures a row, and goes on with the next one when it fails."""
+    check_disk(run.context)
+    facts = {"system": name, "row": row.name, "pass": number, "rung": broker.system.rung, "cores": run.context.cores}
+    rate = rate_of(run, row, name, number)
+    head = f"[{run.clock()}] {name}: {row.name}"
+    if row.rate and not rate:
+        say(f"{head}: left out, nothing is known of the row that its rate is a part of")
+        run.done += 1
+        return
+    try:
+        sample = run_rows.measure(run.context, broker, row, rate)
+    except Failed as error:
+        sample = {"failed": str(error)}
+    except Exception as error:  # A fault of the harness costs a row, not the run.
+        sample = {"failed": f"{type(error).__name__}: {error}"}
+    sample["limit"] = figures.bound(sample, run.context.cpus)
+    run.done += 1
+    run.add({**facts, **sample})
+    say(f"{head}: {brief(sample)}")
+
+
+def brief(sample):
+    """A sample in a line."""
+    parts = []
+    for name in ("records_per_s", "p99_ms", "broker_cpu_s_per_gib", "idle_cores", "restart_s", "rss_mib", "drain_s"):
+        if sample.get(name) is not None and not (name == "rss_mib" and parts):
+            parts.append(f"{figures.FIGURES[name][0]} {figures.number(sample[name])}")
+    if sample.get("unsent_share", 0) > 0.01:
+        parts.append(f"rate not reached, {sample['unsent_share']:.0%} unsent")
+    if sample.get("failed"):
+        parts.append("FAILED: " + " ".join(sample["failed"].split())[-200:])
+    return ", ".join(parts + ([sample["limit"]] if sample.get("limit") else []))
+
+
+def one_system(run, name, number, rows):
+    """A fresh system, all its rows, and what it cost as a whole."""
+    facts = {"system": name, "pass": number, "rung": system_of(name).rung, "cores": run.context.cores}
+    check_disk(run.context)
+    broker = Broker(run.context, system_of(name), run.context.cores, run.context.broker_cpus)
+    try:
+        run.add({**facts, "row": "start", "start_s": broker.start_s, "rss_mib": process.memory(broker.pid)[0] / (1 << 20)})
+        for row in rows:
+            one_row(run, broker, name, number, row)
+            if broker.process.poll() is not None:
+                raise Failed(f"{name} is gone; see {broker.dir}/log")
+        run.add({**facts, "row": "memory", "rss_peak_mib": process.memory(broker.pid)[1] / (1 << 20)})
+    finally:
+        broker.stop()
+
+
+def one_apart(run, name, number, row):
+    """A row with a broker of its own."""
+    check_disk(run.context)
+    broker = Broker(run.context, system_of(name))
+    try:
+        one_row(run, broker, name, number, row)
+    finally:
+        broker.stop()
+
+
+def rows_for(name, rows, number):
+    """The rows that a system, or the control, takes part in, in a pass."""
+    control = name != system_of(name).name
+    return [r for r in rows if (r.control or not control) and (number == 1 or not r.apart)]
+
+
+def measure_all(run, names, rows, repeats, control):
+    """All passes."""
+    control = control and any(r.control for r in rows)
+    passes = order(names, repeats, control)
+    run.total = sum(len(rows_for(name, rows, number)) for number, line in enumerate(passes, 1) for name in line)
+    baseline(run, names, rows)
+    run.begun = time.monotonic()
+    for number, line in enumerate(passes, 1):
+        for name in line:
+            say(f"pass {number} of {len(passes)}: {name}, {system_of(name).rung}")
+            mine = rows_for(name, rows, number)
+            shared = [r for r in mine if not r.apart]
+            if shared:
+                one_system(run, name, number, shared)
+            for row in mine:
+                if row.apart:
+                    one_apart(run, name, number, row)
+
+
+def core_counts(cpus):
+    """1, 2, 4, ... and all."""
+    counts = [1]
+    while counts[-1] * 2 < cpus:
+        counts.append(counts[-1] * 2)
+    return [*counts, cpus] if cpus > 1 else counts
+
+
+def measure_scale(run, names, rows, repeats):
+    """From one core to all. The client has the CPUs that the broker leaves, and all of them where it leaves fewer than half of
+    what it takes."""
+    context = run.context
+    cpus = sorted(os.sched_getaffinity(0))
+    counts = core_counts(len(cpus))
+    run.total = len(counts) * len(names) * len(rows) * repeats
+    run.meta["baseline"] = {"system": names[0], "records_per_s": {}}
+    for number in range(1, repeats + 1):
+        for count in counts if number % 2 else counts[::-1]:
+            rest = cpus[count:]
+            shared = len(rest) < max(1, count / 2)
+            context.cores, context.broker_cpus = count, set(cpus[:count])
+            context.client_cpus = set(cpus if shared else rest)
+            context.threads = max(1, min(len(context.client_cpus), 2 * count))
+            for name in names if number % 2 else names[::-1]:
+                say(f"repeat {number} of {repeats}: {name} on {count} of {len(cpus)} CPUs{', shared with the client' if shared else ''}")
+                one_system(run, name, number, rows)
+                for sample in run.samples:
+                    if sample["cores"] == count:
+                        sample["shared_cpus"] = shared
+
+
+def median(values):
+    """Median, minimum and maximum; none of nothing."""
+    values = [v for v in values if v is not None]
+    return (statistics.median(values), min(values), max(values)) if values else None

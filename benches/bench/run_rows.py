@@ -1,0 +1,259 @@
+"""How each kind of workload is run. Every function gives a dict of figures, and of what the tool itself found under `perf`."""
+
+import json
+import os
+import re
+import threading
+import time
+
+import figures
+import process
+from broker import Failed
+
+
+def slug(name):
+    """A name for topics and files."""
+    return re.sub(r"[^A-Za-z0-9]+", "-", name).strip("-").lower()
+
+
+def perf(context, broker, mode, args, limit_s, measured=True):
+    """Runs `odradek perf`; gives its JSON result. Records that failed make the result one with `failed`."""
+    out = broker.dir / "perf.json"
+    out.unlink(missing_ok=True)
+    command = [context.binary, "perf", mode, "--bootstrap-server", broker.bootstrap, "--quiet", "--json", out, *args]
+    if context.threads:
+        command += ["--threads", context.threads]
+    if measured:
+        command += ["--watch-pid", broker.pid, "--watch-disk", broker.dir]
+    status, said = process.run(command, limit_s, context.client_cpus)
+    if not out.exists():
+        raise Failed(f"odradek perf {mode}: {said[-1500:]}")
+    result = json.loads(out.read_text())
+    if status != 0:
+        result["failed"] = said[-500:].strip()
+    return result
+
+
+def sample_of(result, row, rate):
+    """A sample of a result of the tool."""
+    sample = {**figures.of_perf(result), "rate": rate, "client_threads": result["settings"]["threads"]}
+    for key in ("failed", "interrupted"):
+        if result.get(key):
+            sample[key] = result[key]
+    sample["perf"] = result
+    return sample
+
+
+def timed(context):
+    """The options that bound a measurement, and the seconds after which it has failed."""
+    seconds = ["--warmup", f"{context.warmup_s}s", "--duration", f"{context.seconds}s"]
+    return seconds, context.seconds + context.warmup_s + 120
+
+
+def loaded(context, row):
+    """A row's options, with as many producers as its cores are worth."""
+    args = list(row.args)
+    per_core = row.extra.get("producers_per_core")
+    if per_core:
+        args += ["--producers", str(per_core * (context.cores or 1))]
+    return args
+
+
+def produce(context, broker, row, rate):
+    seconds, limit = timed(context)
+    args = ["--topic", slug(row.name), "--create", "--delete", *loaded(context, row), *seconds]
+    if rate:
+        args += ["--rate", str(int(rate))]
+    return sample_of(perf(context, broker, "produce", args, limit), row, rate)
+
+
+def e2e(context, broker, row, rate):
+    seconds, limit = timed(context)
+    args = ["--topic", slug(row.name), "--create", "--delete", *loaded(context, row), *seconds]
+    if rate:
+        args += ["--rate", str(int(rate))]
+    elif "--fetch-max-wait-ms" not in args:
+        # At the maximum records arrive at the consumer later than they are acknowledged; what counts is both at once.
+        args += ["--consumers", "1"]
+    return sample_of(perf(context, broker, "e2e", args, limit), row, rate)
+
+
+def option(row, name):
+    """The value of one of a row's options."""
+    return row.args[row.args.index(name) + 1]
+
+
+def fill(context, broker, topic, row, size):
+    """Writes `size` bytes of records into a topic, as fast as that goes, unmeasured."""
+    text = option(row, "--record-size")
+    record = int(text[:-1]) * 1024 if text.endswith("k") else int(text)
+    args = ["--topic", topic, "--create", "--partitions", option(row, "--partitions"), "--record-size", text, "--acks", "1",
+            "--producers", "4", "--batch-size", "64k", "--records", str(size // record)]
+    result = perf(context, broker, "produce", args, 1800, measured=False)
+    if result.get("failed"):
+        raise Failed(f"filling {topic}: {result['failed']}")
+
+
+def drain(context, broker, row, _rate):
+    topic = slug(row.name)
+    fill(context, broker, topic, row, int(row.extra["bytes"] * context.size))
+    args = ["--topic", topic, "--consumers", str(row.extra["consumers"]), "--stop-at-end", "--delete"]
+    return sample_of(perf(context, broker, "consume", args, 600), row, None)
+
+
+def idle(context, broker, row, _rate):
+    args = ["--topic", slug(row.name), "--create", "--delete", *row.args, "--duration", f"{max(3, context.seconds)}s"]
+    return sample_of(perf(context, broker, "idle", args, context.seconds + 120), row, None)
+
+
+def partitions(context, broker, row, _rate):
+    """Many partitions without traffic: memory, idle CPU, files, and a restart with all of them."""
+    topic = slug(row.name)
+    before = process.memory(broker.pid)[0]
+    args = ["--topic", topic, "--create", *row.args, "--consumers", "0", "--connections", "1", "--duration", "5s"]
+    result = perf(context, broker, "idle", args, 900)
+    sample = {"idle_cores": figures.of_perf(result).get("idle_cores"), "metadata_ms": result["metadata_us"] / 1000}
+    sample["rss_mib"] = process.memory(broker.pid)[0] / (1 << 20)
+    sample["rss_before_mib"] = before / (1 << 20)
+    sample["maps"], sample["open_files"] = process.maps_and_files(broker.pid)
+    sample["stop_s"] = broker.end()
+    sample["restart_s"] = broker.start()
+    return sample
+
+
+def restart(context, broker, row, _rate):
+    """kill -9 with much data written, then the time until the broker serves again and a record is acknowledged."""
+    topic = slug(row.name)
+    fill(context, broker, topic, row, int(row.extra["bytes"] * context.size))
+    broker.kill()
+    sample = {"restart_s": broker.start()}
+    begun = time.monotonic()
+    args = ["--topic", topic, "--records", "1000", "--acks", "all"]
+    sample["perf"] = perf(context, broker, "produce", args, 600)
+    sample["restart_s"] += time.monotonic() - begun
+    return sample
+
+
+def forget_cached(folder):
+    """Drops what the page cache holds of the files below a folder, after they are written: reads of them are cold then."""
+    os.sync()
+    for parent, _folders, files in os.walk(folder):
+        for name in files:
+            try:
+                fd = os.open(os.path.join(parent, name), os.O_RDONLY)
+            except FileNotFoundError:
+                # Files of deleted topics go meanwhile.
+                continue
+            try:
+                os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
+            finally:
+                os.close(fd)
+
+
+def backlog(context, broker, row, rate):
+    """Producers at a steady rate; after a while a consumer that drains a cold backlog. The producers' latency before it and
+    during it."""
+    old, live = f"{slug(row.name)}-old", slug(row.name)
+    fill(context, broker, old, row, int(row.extra["bytes"] * context.size))
+    forget_cached(broker.dir / "data")
+    before_s, limit = max(3, context.seconds), 900
+    found, failure = {}, []
+
+    def steady():
+        # Longer than any drain should take; what counts ends with the drain.
+        args = ["--topic", live, "--create", "--delete", *row.args, "--rate", str(int(rate)), "--warmup", "1s",
+                "--duration", f"{before_s * 2 + 8}s"]
+        try:
+            found["producers"] = perf(context, broker, "produce", args, limit)
+        except Failed as error:
+            failure.append(error)
+
+    # The two tools write their results into different files, as both run at once.
+    thread = threading.Thread(target=steady, daemon=True)
+    thread.start()
+    time.sleep(before_s + 1.5)
+    out = broker.dir / "drain.json"
+    begun = time.monotonic()
+    command = [context.binary, "perf", "consume", "--bootstrap-server", broker.bootstrap, "--quiet", "--json", out, "--topic",
+               old, "--consumers", "2", "--stop-at-end", "--delete"]
+    status, said = process.run(command, limit, context.client_cpus)
+    drained_s = time.monotonic() - begun
+    thread.join()
+    if failure or status != 0:
+        raise Failed(str(failure[0]) if failure else f"draining: {said[-1000:]}")
+    return {**backlog_figures(found["producers"], before_s, drained_s), "rate": rate, "perf": found["producers"],
+            "drain": json.loads(out.read_text())}
+
+
+def backlog_figures(producers, before_s, drained_s):
+    """Latencies of the seconds before the drain and of those during it: the worst second of each."""
+    seconds = [s for s in producers["seconds"] if s["measured"]]
+    before = seconds[: int(before_s)]
+    during = seconds[int(before_s): int(before_s) + max(1, round(drained_s))]
+    worst = lambda some: max((s["p99_us"] for s in some), default=0) / 1000
+    return {"drain_s": drained_s, "p99_before_ms": worst(before), "p99_during_ms": worst(during)}
+
+
+def java(context, broker, tool, *args):
+    """One of Kafka's own tools; what it printed and the CPU seconds it and the broker took."""
+    client = os.times()
+    begun = process.cpu_seconds(broker.pid)
+    # The status is not looked at: a tool may have its result and then miss an API when it closes.
+    _status, said = process.run([context.root / "scripts/kafka", tool, *args], 900, context.client_cpus, context.env)
+    used = [after - before for before, after in zip(begun, process.cpu_seconds(broker.pid))]
+    after = os.times()
+    own = after.children_user + after.children_system - client.children_user - client.children_system
+    return said, used, own
+
+
+def java_produce(context, broker, row, _rate):
+    facts, topic = row.extra, slug(row.name)
+    records = int(facts["records"] * context.size)
+    perf(context, broker, "idle", ["--topic", topic, "--create", "--partitions", str(facts["partitions"]), "--consumers", "0",
+                                   "--connections", "1", "--duration", "1ms"], 60, measured=False)
+    said, (user, system), own = java(
+        context, broker, "kafka-producer-perf-test", "--topic", topic, "--num-records", str(records), "--record-size",
+        str(facts["size"]), "--throughput", "-1", "--command-property", f"bootstrap.servers={broker.bootstrap}", "acks=all")
+    found = figures.of_java_produce(said)
+    if not found:
+        raise Failed(f"kafka-producer-perf-test printed no result: {said[-1000:]}")
+    gib, seconds = records * facts["size"] / figures.GIB, records / found["records_per_s"]
+    found.update(broker_user_s_per_gib=user / gib, broker_system_s_per_gib=system / gib,
+                 broker_cpu_s_per_gib=(user + system) / gib, broker_cores=(user + system) / seconds,
+                 client_cores=own / seconds, client_cpu_s_per_gib=own / gib)
+    return found
+
+
+def java_e2e(context, broker, row, _rate):
+    topic = slug(row.name)
+    perf(context, broker, "idle", ["--topic", topic, "--create", "--partitions", "1", "--consumers", "0", "--connections", "1",
+                                   "--duration", "1ms"], 60, measured=False)
+    records = str(int(row.extra["records"] * context.size))
+    said, _used, _own = java(context, broker, "kafka-e2e-latency", "--bootstrap-server", broker.bootstrap, "--topic", topic,
+                             "--num-records", records, "--producer-acks", "all", "--record-size", str(row.extra["size"]))
+    found = figures.of_java_e2e(said)
+    if not found:
+        raise Failed(f"kafka-e2e-latency printed no result: {said[-1000:]}")
+    return found
+
+
+KINDS = {"produce": produce, "e2e": e2e, "drain": drain, "idle": idle, "partitions": partitions, "restart": restart,
+         "backlog": backlog, "java_produce": java_produce, "java_e2e": java_e2e}
+
+
+def accounts(broker):
+    """The time, the CPU seconds of the machine, and those of the broker and its clients."""
+    return time.monotonic(), process.busy_seconds(), sum(process.cpu_seconds(broker.pid)) + process.children_seconds()
+
+
+def measure(context, broker, row, rate):
+    """One sample of a row, with the page cache's growth. What earlier rows left to be written is written first."""
+    os.sync()
+    cached, _dirty = process.page_cache()
+    before, pid = accounts(broker), broker.pid
+    sample = KINDS[row.kind](context, broker, row, rate)
+    if broker.pid == pid:
+        time_s, busy_s, known_s = (b - a for a, b in zip(before, accounts(broker)))
+        sample["foreign_cores"] = max(0, busy_s - known_s) / time_s
+    sample["page_cache_mib"] = (process.page_cache()[0] - cached) / (1 << 20)
+    return sample

@@ -1,0 +1,113 @@
+"""Tests of what the harness computes: python3 -m unittest discover -s benches/bench -p tests.py"""
+
+import re
+import unittest
+import xml.etree.ElementTree as xml
+from types import SimpleNamespace
+
+import compare
+import figures
+import passes
+import report
+import run_rows
+import svg
+import workloads
+
+
+def sample(system, row, number, **more):
+    return {"system": system, "row": row, "pass": number, "rung": "written", "cores": None, **more}
+
+
+META = {
+    "set": "quick", "systems": ["odradek-written", "kafka"], "repeats": 3, "seconds": 2, "warmup_s": 1, "command": "scripts/bench",
+    "baseline": {"system": "kafka", "records_per_s": {}},
+    "machine": {"cpu": "x", "cpus": 2, "virtual": True, "memory_gib": 1, "kernel": "6", "governor": "-", "file_system": "ext4",
+                "mount_options": "rw", "odradek": "0", "commit": "0", "kafka": "4.4.0"},
+}
+
+
+class Tests(unittest.TestCase):
+    def test_passes_go_forwards_and_backwards_with_the_control_at_the_other_end(self):
+        self.assertEqual(passes.order(["a", "b"], 3, True),
+                         [["a", "b", "a (again)"], ["a (again)", "b", "a"], ["a", "b", "a (again)"]])
+        self.assertEqual(passes.order(["a"], 1, False), [["a"]])
+
+    def test_core_counts_end_with_all(self):
+        for cpus, counts in ((1, [1]), (2, [1, 2]), (16, [1, 2, 4, 8, 16]), (12, [1, 2, 4, 8, 12])):
+            self.assertEqual(passes.core_counts(cpus), counts)
+
+    def test_every_row_can_be_run_and_its_rate_found(self):
+        names = [r.name for r in workloads.ROWS]
+        self.assertEqual(len(names), len(set(names)))
+        for r in workloads.ROWS:
+            self.assertIn(r.kind, run_rows.KINDS)
+            self.assertLessEqual(set(r.sets), {"quick", "full", "scale"})
+            if isinstance(r.rate, tuple):
+                self.assertIn(r.rate[2], names)
+        chosen = [r.name for r in workloads.rows_of("full", re.compile("16 partitions, 80"))]
+        self.assertEqual(chosen, ["1 KiB, 16 partitions", "1 KiB, 16 partitions, 80 % of the own maximum"])
+
+    def test_rates_are_parts_of_maxima(self):
+        run = SimpleNamespace(samples=[sample("kafka", "full", 1, records_per_s=100), sample("kafka", "full", 2, records_per_s=50)],
+                              meta={"baseline": {"records_per_s": {"full": 80}}}, context=SimpleNamespace(cores=None))
+        for rate, number, expected in ((None, 1, None), (7, 1, 7), (("own", 0.5, "full"), 2, 25), (("own", 0.5, "full"), 3, None),
+                                       (("kafka", 0.5, "full"), 1, 40)):
+            row = SimpleNamespace(rate=rate)
+            self.assertEqual(passes.rate_of(run, row, "kafka", number), expected, rate)
+
+    def test_verdicts_need_more_than_noise(self):
+        for a, b, noise, more, expected in (
+            ((100, 95, 105), (100, 95, 105), 0, True, "noise"),
+            ((100, 95, 105), (120, 118, 125), 0.02, True, "better"),
+            ((100, 95, 105), (120, 118, 125), 0.02, False, "WORSE"),
+            ((100, 95, 105), (120, 118, 125), 0.3, False, "noise"),
+            ((100, 95, 105), (120, 104, 125), 0.02, True, "noise"),
+            ((100, 100, 100), (103, 103, 103), 0, True, "noise"),
+            ((100, 95, 105), (80, 78, 82), 0.02, None, "differs"),
+        ):
+            self.assertEqual(compare.verdict(a, b, noise, more)[0], expected, (a, b, noise, more))
+
+    def test_what_limits_a_row_is_told(self):
+        for client, broker, more, expected in ((0.9, 0.5, {}, "client-bound"), (0.5, 1.4, {}, "machine full"), (0.2, 1.0, {}, ""),
+                                               (0.9, 0.5, {"rate": 5}, ""), (0.2, 1.0, {"foreign_cores": 0.5}, "disturbed")):
+            told = figures.bound({"client_cores": client, "broker_cores": broker, "client_threads": 1, **more}, 2)
+            self.assertEqual(told, expected)
+
+    def test_java_tools_are_understood(self):
+        line = ("50000 records sent, 1234.5 records/sec (1.21 MB/sec), 5.10 ms avg latency, 80.00 ms max latency, "
+                "4 ms 50th, 9 ms 95th, 12 ms 99th, 70 ms 99.9th.")
+        self.assertEqual(figures.of_java_produce(line)["p99_ms"], 12)
+        self.assertEqual(figures.of_java_e2e("Percentiles: 50th = 1, 99th = 5, 99.9th = 9")["p99_9_ms"], 9)
+        self.assertIsNone(figures.of_java_produce("ERROR"))
+
+    def test_the_seconds_of_a_drain_are_set_apart(self):
+        seconds = [{"measured": i > 0, "p99_us": us} for i, us in enumerate([99000, 1000, 2000, 8000, 9000, 3000])]
+        found = run_rows.backlog_figures({"seconds": seconds}, 2, 2.1)
+        self.assertEqual((found["p99_before_ms"], found["p99_during_ms"]), (2, 9))
+
+    def test_a_report_tells_medians_drift_and_losses(self):
+        samples = []
+        for number, factor in ((1, 1.0), (2, 1.2), (3, 0.9)):
+            samples += [sample("odradek-written", "r", number, records_per_s=200 * factor, p99_ms=3),
+                        sample("kafka", "r", number, records_per_s=100 * factor, p99_ms=2),
+                        sample("odradek-written (again)", "r", number, records_per_s=210 * factor)]
+        text = report.markdown(META, samples, [])
+        for needle in ("200 (180-240)", "| r | x2 | x1.5 (worse) |", "r: p99 ms x1.5", "records/s +5.0%"):
+            self.assertIn(needle, text)
+
+    def test_plots_are_well_formed(self):
+        pictures = [
+            svg.bars("a < b & c", "records/s", [("row", [("kafka", "written", "#123456", (5, 4, 6), "client-bound")])]),
+            svg.percentiles("t", [("kafka", "#123456", [[0, 10], [0.5, 100], [0.99, 1000], [1, 5000]])]),
+            svg.over_time("t", [("kafka", "#123456", [(1, 2, 3), (2, 4, 8), (3, 1, 1)])]),
+            svg.growth("t", "cores", "records/s", [("kafka", "#123456", [(1, 10), (2, 20), (16, 90)])], log_x=True),
+        ]
+        for picture in pictures:
+            xml.fromstring(picture)
+        self.assertIsNone(svg.growth("t", "x", "y", [("kafka", "#123456", [(1, 10)])]))
+        self.assertEqual(svg.ticks((0, 100), False), [0, 20, 40, 60, 80, 100])
+        self.assertEqual(svg.ticks((0.9, 1100), True), [1, 10, 100, 1000])
+
+
+if __name__ == "__main__":
+    unittest.main()
