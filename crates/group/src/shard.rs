@@ -51,9 +51,13 @@ pub struct GroupShard {
 /// number of partitions.
 pub fn partition_for(group_id: &str, partitions: i32) -> i32 {
     assert!(partitions > 0, "{partitions} partitions");
-    let hash = group_id.encode_utf16().fold(0i32, |hash, unit| hash.wrapping_mul(31).wrapping_add(i32::from(unit)));
     // The smallest number has no absolute value; Kafka takes 0 for it.
-    hash.checked_abs().unwrap_or(0) % partitions
+    java_hash(group_id).checked_abs().unwrap_or(0) % partitions
+}
+
+/// Java's hash of a text.
+pub(crate) fn java_hash(text: &str) -> i32 {
+    text.encode_utf16().fold(0i32, |hash, unit| hash.wrapping_mul(31).wrapping_add(i32::from(unit)))
 }
 
 /// Random text in the form of a Java UUID, for member ids.

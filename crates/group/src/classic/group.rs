@@ -6,6 +6,7 @@ use std::sync::Arc;
 use coordinator::Token;
 use wire::ErrorCode;
 
+use crate::shard::java_hash;
 use crate::subscription::{CONSUMER_PROTOCOL_TYPE, add_topics};
 use crate::timers::Deadline;
 
@@ -294,7 +295,8 @@ impl ClassicGroup {
         }
     }
 
-    /// The protocol that most members want among those that all support; the first by name among equals.
+    /// The protocol that most members want among those that all support. Among equals it is the one that Kafka takes, so
+    /// that a group decides the same on both: the first in the order of Java's hash map.
     pub fn select_protocol(&self) -> Option<Arc<str>> {
         let everybody = self.members.len();
         let mut votes: BTreeMap<&Arc<str>, usize> = BTreeMap::new();
@@ -304,8 +306,14 @@ impl ClassicGroup {
                 *votes.entry(name).or_insert(0) += 1;
             }
         }
+        // A hash map of Java has 16 buckets for up to 12 entries, and more than protocols anybody names.
+        let bucket = |name: &str| {
+            let hash = java_hash(name).cast_unsigned();
+            (hash ^ (hash >> 16)) & 15
+        };
         let most = votes.values().max()?;
-        votes.iter().find(|(_, count)| *count == most).map(|(name, _)| Arc::clone(name))
+        let equals = votes.iter().filter(|(_, count)| *count == most);
+        equals.min_by_key(|(name, _)| bucket(name)).map(|(name, _)| Arc::clone(name))
     }
 
     /// The topics the members are subscribed to by the chosen protocol; `None` where that cannot be known.

@@ -180,7 +180,7 @@ impl ClassicGroup {
         if let Some((pending, _)) = self.pending_joins.get_key_value(id) {
             // An id that was given out never belongs to a static member.
             return match join.instance_id() {
-                Some(_) => join.fail(turn, id, ErrorCode::UNKNOWN_SERVER_ERROR),
+                Some(_) => join.fail(turn, "", ErrorCode::UNKNOWN_SERVER_ERROR),
                 None => self.add_member(turn, join, pending.clone()),
             };
         }

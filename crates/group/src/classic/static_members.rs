@@ -56,7 +56,7 @@ impl ClassicGroup {
                 self.park_join(turn, &id, join.token, join.version);
                 self.maybe_complete_join(turn);
             }
-            State::Empty => join.fail(turn, &id, ErrorCode::UNKNOWN_SERVER_ERROR),
+            State::Empty => join.fail(turn, "", ErrorCode::UNKNOWN_SERVER_ERROR),
         }
     }
 }

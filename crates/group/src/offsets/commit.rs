@@ -39,15 +39,17 @@ impl GroupShard {
             let Ok(target) = target else { return false };
             topic.partitions.iter().any(|partition| target.has(partition.partition_index))
         });
-        // The group is only asked where there is something to commit to.
-        if anything && let Err(error) = self.check_commit(env, request, version, &topics, out) {
-            return out.reply(token, refused(&Request::OffsetCommit { request, version }, error));
-        }
+        // The group is only asked where there is something to commit to, and only that is refused in its name.
+        let refusal = if anything { self.check_commit(env, request, version, &topics, out).err() } else { None };
         let mut response = OffsetCommitResponse { throttle_time_ms: 0, topics: Vec::with_capacity(topics.len()) };
         for (topic, target) in request.topics.iter().zip(&topics) {
             let commit = |partition: &OffsetCommitRequestPartition<'_>| {
                 let result = match target {
-                    Ok(target) => commit_one(env, request, target, partition, out),
+                    Ok(target) if !target.has(partition.partition_index) => Err(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION),
+                    Ok(target) => match refusal {
+                        Some(error) => Err(error),
+                        None => commit_one(env, request, target, partition, out),
+                    },
                     Err(error) => Err(*error),
                 };
                 OffsetCommitResponsePartition {
@@ -191,9 +193,6 @@ fn commit_one(
     partition: &OffsetCommitRequestPartition<'_>,
     out: &mut Out,
 ) -> Result<(), ErrorCode> {
-    if !target.has(partition.partition_index) {
-        return Err(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION);
-    }
     let metadata = partition.committed_metadata.as_deref().unwrap_or_default();
     let limit = env.config.offset_metadata_chars_max;
     if metadata.len() > limit && metadata.encode_utf16().count() > limit {

@@ -199,6 +199,21 @@ fn topics_and_metadata_are_checked() {
 }
 
 #[test]
+fn what_does_not_exist_is_refused_as_such_whatever_the_group_says() {
+    let mut world = World::new();
+    let mut request = commit("g", 1).member("", 0).request;
+    let second = OffsetCommitRequestPartition { partition_index: 7, ..Default::default() };
+    request.topics[0].partitions.push(second);
+    request.topics.push(commit("g", 1).topic("t9", 0).request.topics[0].clone());
+    let Reply::OffsetCommit(response) = world.ask(Request::OffsetCommit { request: &request, version: 8 }) else {
+        panic!("another reply")
+    };
+    let partitions = response.topics.iter().flat_map(|topic| &topic.partitions);
+    let codes: Vec<ErrorCode> = partitions.map(|partition| ErrorCode(partition.error_code)).collect();
+    assert_eq!(codes, [E::ILLEGAL_GENERATION, E::UNKNOWN_TOPIC_OR_PARTITION, E::UNKNOWN_TOPIC_OR_PARTITION]);
+}
+
+#[test]
 fn fetching_by_name_by_id_and_everything() {
     let mut world = World::new();
     commit("g", 1).send(&mut world);
