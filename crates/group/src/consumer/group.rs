@@ -346,11 +346,14 @@ impl ConsumerGroup {
         }
     }
 
+    /// Takes a member out; a new one is blank, and counted as such.
     fn take(&mut self, id: &str) -> (Arc<str>, Seat) {
-        self.members.remove_entry(id).unwrap_or_else(|| {
-            let target = self.early_targets.remove(id);
-            (Arc::from(id), Seat { member: Member { target, ..Member::new() }, waits: Waits::default() })
-        })
+        if let Some(entry) = self.members.remove_entry(id) {
+            return entry;
+        }
+        let member = Member { target: self.early_targets.remove(id), ..Member::new() };
+        self.count(&member, true);
+        (Arc::from(id), Seat { member, waits: Waits::default() })
     }
 
     fn count(&mut self, member: &Member, joins: bool) {

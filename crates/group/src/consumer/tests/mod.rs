@@ -1,5 +1,6 @@
 //! Tests of consumer groups inside the whole machine.
 
+mod chaos;
 mod cost;
 mod heartbeats;
 mod migration;
