@@ -16,6 +16,9 @@ use crate::subscription::CONSUMER_PROTOCOL_TYPE;
 /// First version in which a missing group is an error.
 const NOT_FOUND_FROM: i16 = 6;
 
+/// Longest text of the protocol, in bytes.
+const TEXT_BYTES_MAX: usize = 32_767;
+
 impl GroupShard {
     /// DescribeGroups of one group.
     pub(crate) fn describe_group(&self, group_id: &str, version: i16) -> DescribedGroup<'static> {
@@ -28,7 +31,8 @@ impl GroupShard {
             DescribedGroup { group_id: owned(group_id), group_state: owned("Dead"), ..Default::default() };
         if version >= NOT_FOUND_FROM {
             described.error_code = ErrorCode::GROUP_ID_NOT_FOUND.code();
-            described.error_message = Some(missing.into());
+            // With the id of a group that is as long as a text may be the sentence cannot be said.
+            described.error_message = (missing.len() <= TEXT_BYTES_MAX).then(|| missing.into());
         }
         described
     }

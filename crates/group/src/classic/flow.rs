@@ -128,6 +128,7 @@ impl ClassicGroup {
     /// Nobody has to sync any more, and no deadline runs for it.
     fn clear_sync(&mut self) {
         self.members.values_mut().for_each(|member| member.sync_pending = false);
+        self.pending_syncs = 0;
         self.sync_deadline.clear();
     }
 
@@ -200,6 +201,7 @@ impl ClassicGroup {
             if let Some(member) = self.members.get_mut(&id) {
                 member.is_new = false;
                 member.sync_pending = true;
+                self.pending_syncs += 1;
             }
             self.extend_session(turn, &id);
         }

@@ -115,6 +115,8 @@ pub(crate) struct ClassicGroup {
     pub supported: BTreeMap<Arc<str>, usize>,
     /// How many members wait for the end of the join.
     pub awaiting_join: usize,
+    /// How many members have not synced yet.
+    pub pending_syncs: usize,
     /// Topics the members are subscribed to, where that is known: the group speaks the `consumer` protocol type and
     /// every subscription could be read.
     pub subscribed: Option<BTreeSet<Box<str>>>,
@@ -142,6 +144,7 @@ impl ClassicGroup {
             pending_joins: BTreeMap::new(),
             supported: BTreeMap::new(),
             awaiting_join: 0,
+            pending_syncs: 0,
             subscribed: None,
             join_deadline: Deadline::default(),
             initial_delay: None,
@@ -183,7 +186,7 @@ impl ClassicGroup {
 
     /// True when nobody has to sync any more.
     pub fn all_synced(&self) -> bool {
-        !self.members.values().any(|member| member.sync_pending)
+        self.pending_syncs == 0
     }
 
     /// Whether a joining member's protocol type and one of its protocols are acceptable to all members.
@@ -239,6 +242,7 @@ impl ClassicGroup {
     pub fn replace_static(&mut self, old_id: &str, new_id: Arc<str>) -> Option<Member> {
         let old = self.members.remove(old_id)?;
         self.awaiting_join -= usize::from(old.awaiting_join.is_some());
+        self.pending_syncs -= usize::from(old.sync_pending);
         if self.is_leader(old_id) {
             self.leader = Some(new_id.clone());
         }
@@ -271,6 +275,7 @@ impl ClassicGroup {
         if let Some(member) = &removed {
             self.count_protocols(&member.protocols, false);
             self.awaiting_join -= usize::from(member.awaiting_join.is_some());
+            self.pending_syncs -= usize::from(member.sync_pending);
             if let Some(instance_id) = &member.instance_id {
                 self.static_members.remove(instance_id);
             }

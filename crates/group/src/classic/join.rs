@@ -23,6 +23,10 @@ const MEMBER_ID_REQUIRED_FROM: i16 = 4;
 /// its session timeout; beyond so many of them no more ids are given out.
 const PENDING_JOINS_MAX: usize = 65_536;
 
+/// Longest client or instance id of a member, in bytes: its member id is that, a dash and a UUID, and no text of the
+/// protocol is longer than 32767 bytes.
+const MEMBER_ID_PREFIX_BYTES_MAX: usize = 32_767 - 37;
+
 /// A JoinGroup on its way through the group.
 pub(crate) struct Join<'a> {
     /// Its token.
@@ -101,6 +105,10 @@ impl GroupShard {
             }
         }
         let prefix = request.group_instance_id.as_deref().unwrap_or(client.client_id);
+        if prefix.len() > MEMBER_ID_PREFIX_BYTES_MAX {
+            let response = join_error(&request.member_id, ErrorCode::UNKNOWN_SERVER_ERROR);
+            return reply_join(out, token, version, response);
+        }
         let new_id = Arc::from(format!("{prefix}-{}", random_uuid(env.prng)));
         let join = Join { token, version, request, client, new_id };
         let is_new_group = !self.groups.contains_key(&*request.group_id);

@@ -144,7 +144,7 @@ impl ClassicGroup {
     /// The member has synced; when all have, nothing has to be waited for.
     fn synced(&mut self, id: &str) {
         if let Some(member) = self.members.get_mut(id) {
-            member.sync_pending = false;
+            self.pending_syncs -= usize::from(std::mem::take(&mut member.sync_pending));
         }
         if self.sync_deadline.is_set() && self.all_synced() {
             self.sync_deadline.clear();

@@ -133,3 +133,25 @@ fn an_assignment_too_large_for_a_record_is_refused_and_the_neighbours_go_on() {
     let token = join("g").member(&id).send(&mut world);
     assert_eq!(world.joined(token).expect("it may try again").generation_id, 2);
 }
+
+#[test]
+fn texts_at_the_limit_of_the_protocol_are_survived() {
+    use wire::{Encode, Writer};
+    let long: &'static str = Box::leak("x".repeat(32_767).into_boxed_str());
+    let mut world = World::new();
+    let mut hostile = join(long);
+    hostile.client_id = long;
+    assert_eq!(world.join_now(&hostile).0, ErrorCode::UNKNOWN_SERVER_ERROR);
+    assert_eq!(world.join_now(&join(long).instance(long)).0, ErrorCode::UNKNOWN_SERVER_ERROR);
+    world.stable(&[join(long)]);
+    world.restart();
+    assert_eq!(world.state(long), "Stable");
+    let missing = format!("{}y", &long[1..]);
+    let crate::Reply::DescribeGroup(group) =
+        world.ask(crate::Request::DescribeGroup { group_id: &missing, version: 6 })
+    else {
+        panic!("another reply")
+    };
+    let response = wire::describe_groups_response::DescribeGroupsResponse { groups: vec![group], ..Default::default() };
+    assert_eq!(response.encode(&mut Writer::new(), 6), Ok(()), "what is said can be sent");
+}
