@@ -9,7 +9,7 @@ use std::task::{Context, Poll, Waker};
 
 use base::Prng;
 
-use crate::percore::{self, Core};
+use crate::percore::{self, Core, Moment};
 use crate::shared::{GENERATION_MASK, TASKS_MAX, TaskId, waker};
 
 pub(crate) type LocalFuture = Pin<Box<dyn Future<Output = ()>>>;
@@ -194,9 +194,11 @@ pub(crate) fn poll_task(core: &Core, task: TaskId) {
     let Some(mut future) = core.exec.borrow_mut().begin_poll(task) else { return };
     core.counters.add(|c| c.tasks_polled += 1);
     let waker = waker(core.shared.slot(), task);
+    core.moment.set(Moment::Unread);
     let finished = future.as_mut().poll(&mut Context::from_waker(&waker)).is_ready();
     let spent = core.exec.borrow_mut().end_poll(task, future, finished);
     drop(spent);
+    core.moment.set(Moment::Flowing);
 }
 
 struct JoinState<T> {

@@ -1,6 +1,6 @@
 //! The state of one core and the thread-local that says which core runs now.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -33,6 +33,17 @@ pub(crate) struct MailWakers {
     pub posters: Vec<Waker>,
 }
 
+/// What [`now`] tells.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Moment {
+    /// Outside of polls, the clocks.
+    Flowing,
+    /// A poll has begun and nobody has asked.
+    Unread,
+    /// What the first one who asked within this poll was told.
+    Told(Now),
+}
+
 pub(crate) struct Core {
     pub id: CoreId,
     pub shared: Arc<CoreShared>,
@@ -47,6 +58,7 @@ pub(crate) struct Core {
     pub unblock_slots: crate::sync::Semaphore,
     pub prng: RefCell<Prng>,
     pub counters: LiveCounters,
+    pub moment: Cell<Moment>,
     pub backend: Backend,
 }
 
@@ -126,6 +138,7 @@ impl Core {
             unblock_slots: crate::sync::Semaphore::new(crate::unblock::UNBLOCK_JOBS_MAX),
             prng: RefCell::new(Prng::new(parts.seed)),
             counters: LiveCounters::default(),
+            moment: Cell::new(Moment::Flowing),
             backend: parts.backend,
         })
     }
@@ -136,7 +149,16 @@ impl Core {
 
     pub fn now(&self) -> Now {
         match &self.backend {
-            Backend::Uring(_) => crate::uring::clock::now(),
+            Backend::Uring(_) => match self.moment.get() {
+                Moment::Told(now) => now,
+                moment => {
+                    let now = crate::uring::clock::now();
+                    if matches!(moment, Moment::Unread) {
+                        self.moment.set(Moment::Told(now));
+                    }
+                    now
+                }
+            },
             Backend::Sim(sim) => sim.now(),
         }
     }
@@ -261,7 +283,8 @@ pub fn core() -> CoreId {
     current().id
 }
 
-/// The present moment on the current core's clocks (virtual under simulation).
+/// The present moment on the current core's clocks (virtual under simulation). Within one poll of a task time stands still:
+/// a request asks for it a dozen times, and reading two clocks each time would cost more than some requests do.
 pub fn now() -> Now {
     with(Core::now).expect("now() works only on a reactor core")
 }

@@ -18,7 +18,7 @@ use bytes::Bytes;
 use reactor::fs::{self, File, OpenOptions};
 use reactor::{AlignedBuf, Class, MappedFile, spawn};
 
-use crate::commit::{DIRECT_BYTES_MIN, DIRECT_BYTES_MIN_MAPPED};
+use crate::commit::DIRECT_BYTES_MIN;
 use crate::format::journal::{BLOCK_BYTES, CommitHeader, HEADER_BYTES, seed};
 use crate::format::names;
 use crate::io::{Context, DIRECT};
@@ -27,9 +27,7 @@ use crate::{Durability, JournalConfig, LogCoreConfig, LogError};
 /// Zeroes are written in pieces of this many bytes.
 const PREWRITE_BYTES: usize = 1 << 20;
 /// A file with less room than this, in bytes, is left for the next one: a commit of one full record always fits.
-const fn room_bytes_min(mapped: bool) -> u64 {
-    2 * if mapped { DIRECT_BYTES_MIN_MAPPED } else { DIRECT_BYTES_MIN }
-}
+const ROOM_BYTES_MIN: u64 = 2 * DIRECT_BYTES_MIN;
 
 struct Slot {
     file: File,
@@ -65,7 +63,6 @@ struct Shared {
     run: u64,
     generation: u64,
     durable: bool,
-    room_bytes_min: u64,
     file_bytes: u64,
     files_max: u32,
     ring: RefCell<Ring>,
@@ -95,15 +92,13 @@ impl Journal {
     /// Makes the first file; the others follow when they are needed.
     pub async fn open(config: &LogCoreConfig, ring: &JournalConfig) -> Result<Journal, LogError> {
         let durable = config.durability == Durability::Durable;
-        let room_bytes_min = room_bytes_min(!durable);
-        let file_bytes = u64::from(ring.file_bytes).next_multiple_of(BLOCK_BYTES as u64).max(room_bytes_min * 2);
+        let file_bytes = u64::from(ring.file_bytes).next_multiple_of(BLOCK_BYTES as u64).max(ROOM_BYTES_MIN * 2);
         let shared = Rc::new(Shared {
             dir: config.dir.clone(),
             core: config.core.0,
             run: reactor::random_u64(),
             generation: config.start.generation,
             durable,
-            room_bytes_min,
             file_bytes,
             files_max: ring.files_max.max(1),
             ring: RefCell::default(),
@@ -118,7 +113,7 @@ impl Journal {
     pub fn room(&self) -> Option<Room> {
         let shared = &self.shared;
         let left = shared.file_bytes - shared.ring.borrow().position;
-        if left < shared.room_bytes_min && !shared.rotate() {
+        if left < ROOM_BYTES_MIN && !shared.rotate() {
             return None;
         }
         let ring = shared.ring.borrow();

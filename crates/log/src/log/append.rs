@@ -6,7 +6,7 @@ use base::Offset;
 
 use super::inner::{LogInner, LogState, Status};
 use super::writer::WRITE_BEHIND_BYTES;
-use crate::commit::{Builder, Turn};
+use crate::commit::{Builder, DIRECT_BYTES_MIN, Turn};
 use crate::format::journal::{RecordHeader, RecordKind};
 use crate::segment::Segment;
 use crate::{AppendBatch, EpochEntry, LogError};
@@ -96,7 +96,7 @@ impl LogInner {
         }
         let mut bodies = state.incomplete().map(|segment| segment.uncommitted() as usize).filter(|len| *len > 0);
         match builder {
-            Some(builder) if uncommitted < builder.direct_bytes_min() => {
+            Some(builder) if uncommitted < DIRECT_BYTES_MIN => {
                 if builder.fits(&mut bodies) {
                     drop(bodies);
                     self.join_commit(&mut state, builder);

@@ -264,3 +264,20 @@ fn blocking_work_gives_its_result() {
         assert_eq!(join_all(jobs).await, (0..50).map(|n| n * n).collect::<Vec<i32>>());
     });
 }
+
+#[test]
+fn time_stands_still_within_a_poll_and_goes_on_between() {
+    let _watchdog = super::Watchdog::new();
+    crate::block_on(async {
+        let mut last = now();
+        for _ in 0..20 {
+            yield_now().await;
+            let first = now();
+            assert!(first.mono_ns > last.mono_ns, "time goes on between polls");
+            // Long enough for either clock to show it.
+            std::thread::sleep(std::time::Duration::from_millis(2));
+            last = now();
+            assert_eq!(first, last);
+        }
+    });
+}
