@@ -21,7 +21,7 @@ from broker import Failed
 from systems import DEFAULT, SYSTEMS
 
 # set: seconds of a measurement, of its warm-up, passes, share of the sizes in the table, GiB that the disk must have free
-SETS = {"quick": (2, 1, 3, 0.5, 12), "full": (5, 1.5, 3, 1, 48), "scale": (3, 1, 2, 1, 16)}
+SETS = {"quick": (2, 1, 3, 0.25, 12), "full": (5, 1.5, 3, 1, 48), "scale": (3, 1, 2, 1, 16)}
 
 
 def arguments():

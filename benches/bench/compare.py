@@ -10,6 +10,8 @@ FIGURES_COMPARED = ["records_per_s", "broker_cpu_s_per_gib", "requests_per_cpu_s
                     "idle_cores", "start_s", "restart_s", "drain_s"]
 # Differences below this are never called more than noise: virtual machines differ by more from hour to hour.
 NOISE_MIN = 0.05
+# Ranges of fewer samples than this say nothing.
+SAMPLES_MIN = 3
 
 
 def load(folder):
@@ -30,11 +32,13 @@ def noise_of(samples, row, figure):
     return max(all_rows, default=0)
 
 
-def verdict(a, b, noise, more_is_better):
+def verdict(a, b, noise, more_is_better, samples=3):
     """What a difference is worth. `a` and `b` are (median, minimum, maximum)."""
     if not a[0]:
         return "", None
     change = (b[0] - a[0]) / abs(a[0])
+    if samples < SAMPLES_MIN:
+        return "too few samples", change
     apart = b[1] > a[2] or b[2] < a[1]
     if not apart or abs(change) <= max(noise, NOISE_MIN):
         return "noise", change
@@ -61,7 +65,8 @@ def main(a_folder, b_folder):
                     if not x or not y:
                         continue
                     noise = max(noise_of(a, row, figure), noise_of(b, row, figure), NOISE_MIN)
-                    said, change = verdict(x, y, noise, FIGURES[figure][2])
+                    fewest = min(len(a.of(name, row, count)), len(b.of(name, row, count)))
+                    said, change = verdict(x, y, noise, FIGURES[figure][2], fewest)
                     if change is None:
                         continue
                     worse += said == "WORSE"

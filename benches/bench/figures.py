@@ -98,12 +98,9 @@ def of_perf(result):
 def _broker(used, main, elapsed):
     """CPU, disk and switches of the broker, by what was done for them."""
     cpu, gib = used["user_s"] + used["system_s"], main["bytes"] / GIB
-    # Requests of the warm-up are counted, so that the measured ones are taken by the share of their records.
-    share = main["records"] / max(1, main["records"] + main["warmup_records"])
-    requests = max(1, main["requests"] * share)
+    requests = max(1, main["requests"])
     switches = used["context_switches_voluntary"] + used["context_switches_forced"]
     found = {
-        "requests_per_s": requests / elapsed,
         "broker_user_s_per_gib": used["user_s"] / gib,
         "broker_system_s_per_gib": used["system_s"] / gib,
         "broker_cpu_s_per_gib": cpu / gib,

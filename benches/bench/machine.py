@@ -48,7 +48,7 @@ def describe(disk, root, binary):
         "governor": first(r"(\w+)", "/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor") or "not told",
         "virtual": "hypervisor" in first(r"^flags\s*: (.*)$", "/proc/cpuinfo").split(),
         "odradek": said(str(binary), "--version"),
-        "commit": said("git", "rev-parse", "--short", "HEAD", cwd=root),
+        "commit": said("git", "describe", "--always", "--dirty", cwd=root),
         "kafka": "4.4.0",
         **mount(disk),
     }

@@ -87,15 +87,17 @@ def baseline(run, names, rows):
         broker.stop()
 
 
-def check_disk(context):
-    free = shutil.disk_usage(context.disk).free
-    if free < DISK_BYTES_FREE_MIN:
-        raise Failed(f"{context.disk} has {free / (1 << 30):.1f} GiB left; the run stops at {DISK_BYTES_FREE_MIN >> 30} GiB")
+def check_disk(context, more=0):
+    """Refuses to go on when a disk would be left with too little after `more` bytes."""
+    free, need = shutil.disk_usage(context.disk).free, DISK_BYTES_FREE_MIN + more
+    if free < need:
+        raise Failed(f"{context.disk} has {free / (1 << 30):.1f} GiB left, and {need / (1 << 30):.1f} GiB are needed to go on")
 
 
 def one_row(run, broker, name, number, row):
     """Measures a row, and goes on with the next one when it fails."""
     check_disk(run.context)
+    stored = int(row.extra.get("bytes", 0) * run.context.size * 1.2)
     facts = {"system": name, "row": row.name, "pass": number, "rung": broker.system.rung, "cores": run.context.cores}
     rate = rate_of(run, row, name, number)
     head = f"[{run.clock()}] {name}: {row.name}"
@@ -104,6 +106,7 @@ def one_row(run, broker, name, number, row):
         run.done += 1
         return
     try:
+        check_disk(run.context, stored)
         sample = run_rows.measure(run.context, broker, row, rate)
     except Failed as error:
         sample = {"failed": str(error)}
@@ -157,7 +160,8 @@ def one_apart(run, name, number, row):
 def rows_for(name, rows, number):
     """The rows that a system, or the control, takes part in, in a pass."""
     control = name != system_of(name).name
-    return [r for r in rows if (r.control or not control) and (number == 1 or not r.apart)]
+    return [r for r in rows if (r.control or not control) and (number == 1 or not r.apart)
+            and system_of(name).name not in r.without]
 
 
 def measure_all(run, names, rows, repeats, control):

@@ -66,6 +66,7 @@ class Tests(unittest.TestCase):
             ((100, 95, 105), (80, 78, 82), 0.02, None, "differs"),
         ):
             self.assertEqual(compare.verdict(a, b, noise, more)[0], expected, (a, b, noise, more))
+        self.assertEqual(compare.verdict((1, 1, 1), (2, 2, 2), 0, True, 1)[0], "too few samples")
 
     def test_what_limits_a_row_is_told(self):
         for client, broker, more, expected in ((0.9, 0.5, {}, "client-bound"), (0.5, 1.4, {}, "machine full"), (0.2, 1.0, {}, ""),

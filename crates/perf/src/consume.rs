@@ -222,10 +222,12 @@ impl Lane {
             }
         }
         let mut meters = core.meters.borrow_mut();
-        meters.read.requests += 1;
         let now_ns = now().mono_ns;
-        let plain = core.shared.plan.load.is_none();
-        if records > 0 && plain && now_ns >= core.measure_ns.get() {
+        if now_ns < core.measure_ns.get() {
+            return Ok(());
+        }
+        meters.read.requests += 1;
+        if records > 0 && core.shared.plan.load.is_none() {
             meters.read.note(now_ns - sent_ns, 1);
         }
         Ok(())

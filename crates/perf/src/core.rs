@@ -28,8 +28,10 @@ pub(crate) enum Note {
     Interval { second: u64, measured: bool, meters: Box<Meters> },
     /// The warm-up is over.
     Measuring { mono_ns: u64, wall_ms: i64 },
+    /// The time of the measurement is over; answers may still come.
+    Over,
     /// The core has nothing left to do.
-    Done { meters: Box<Meters> },
+    Done { meters: Box<Meters>, mono_ns: u64 },
     /// It could not even begin.
     Failed(String),
 }

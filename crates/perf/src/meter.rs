@@ -21,7 +21,7 @@ pub(crate) struct Meter {
     pub(crate) wire_bytes: u64,
     /// Batches measured.
     pub(crate) batches: u64,
-    /// Requests answered, or sent where no answer is awaited.
+    /// Requests answered, or sent where no answer is awaited, during the measurement.
     pub(crate) requests: u64,
     /// Records of the warm-up.
     pub(crate) warm_records: u64,

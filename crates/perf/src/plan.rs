@@ -180,6 +180,12 @@ impl Plan {
         Ok(self)
     }
 
+    /// Whether what counts ends with the time given: not where records have moments, or go without an answer, and may be on
+    /// their way when the time is over.
+    pub(crate) fn ends_sharply(&self) -> bool {
+        self.load.as_ref().is_none_or(|load| load.rate.is_none() && load.acks != Acks::None && !load.stamped)
+    }
+
     /// Time from the start to the end of sending, if time ends it.
     pub(crate) fn span(&self) -> Option<Duration> {
         self.duration.map(|duration| self.warmup + duration)

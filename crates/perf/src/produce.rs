@@ -245,7 +245,9 @@ impl Lane {
             if self.load().acks == Acks::None {
                 let now_ns = now().mono_ns;
                 let gone = std::mem::take(&mut *self.flights.borrow_mut());
-                core.meters.borrow_mut().sent.requests += gone.len() as u64;
+                if self.counts_requests(now_ns) {
+                    core.meters.borrow_mut().sent.requests += gone.len() as u64;
+                }
                 gone.iter().flat_map(|flight| &flight.picks).for_each(|pick| self.settle(pick, now_ns));
             }
         }
@@ -381,7 +383,9 @@ impl Lane {
             return Ok(());
         }
         let said: ProduceResponse<'_> = answer(frame, ApiKey::Produce, version, flight.correlation)?;
-        self.core().meters.borrow_mut().sent.requests += 1;
+        if self.counts_requests(now_ns) {
+            self.core().meters.borrow_mut().sent.requests += 1;
+        }
         let mut settled = 0;
         for topic in &said.responses {
             for part in &topic.partition_responses {
@@ -398,6 +402,11 @@ impl Lane {
             }
         }
         if settled == flight.picks.len() { Ok(()) } else { Err("an answer that leaves partitions out".to_owned()) }
+    }
+
+    fn counts_requests(&self, now_ns: u64) -> bool {
+        let in_time = self.load().rate.is_some() || now_ns <= self.core().deadline_ns.get();
+        now_ns >= self.core().measure_ns.get() && in_time
     }
 
     fn told(&self, pick: &Pick, error: ErrorCode, now_ns: u64) {
@@ -417,25 +426,37 @@ impl Lane {
         self.core().shared.acked.fetch_add(count, Ordering::Relaxed);
         let mut meters = self.core().meters.borrow_mut();
         let meter = &mut meters.sent;
-        let measure_ns = self.core().measure_ns.get();
-        let warm = if pick.intended_ns(pick.count - 1) < measure_ns {
-            pick.count
-        } else {
-            (0..pick.count).take_while(|i| pick.intended_ns(*i) < measure_ns).count()
-        };
-        meter.warm_records += warm as u64;
-        let measured = count - warm as u64;
+        let (first, measured) = self.measured(pick, now_ns);
+        meter.warm_records += first as u64;
         if measured == 0 {
             return;
         }
-        meter.records += measured;
-        meter.bytes += measured * self.load().recipe.record_size as u64;
+        meter.records += measured as u64;
+        meter.bytes += measured as u64 * self.load().recipe.record_size as u64;
         meter.batches += 1;
         meter.last_ns = now_ns;
         if pick.step_ns == 0.0 {
-            meter.note(now_ns.saturating_sub(pick.first_ns), count);
+            meter.note(now_ns.saturating_sub(pick.first_ns), measured as u64);
         } else {
-            (warm..pick.count).for_each(|i| meter.note(now_ns.saturating_sub(pick.intended_ns(i)), 1));
+            (first..pick.count).for_each(|i| meter.note(now_ns.saturating_sub(pick.intended_ns(i)), 1));
+        }
+    }
+
+    /// How many records of a batch belong to the warm-up, and how many behind them to the measurement. Records with moments
+    /// belong where their moments lie. A closed loop that time ends counts what was answered in that time, as what was sent
+    /// in it would take a slow broker long beyond the end.
+    fn measured(&self, pick: &Pick, now_ns: u64) -> (usize, usize) {
+        let (measure_ns, deadline_ns) = (self.core().measure_ns.get(), self.core().deadline_ns.get());
+        if pick.step_ns > 0.0 {
+            let warm = (0..pick.count).take_while(|i| pick.intended_ns(*i) < measure_ns).count();
+            return (warm, pick.count - warm);
+        }
+        let by_time = deadline_ns < u64::MAX;
+        let moment_ns = if by_time { now_ns } else { pick.first_ns };
+        match moment_ns {
+            before if before < measure_ns => (pick.count, 0),
+            behind if by_time && behind > deadline_ns => (0, 0),
+            _ => (0, pick.count),
         }
     }
 

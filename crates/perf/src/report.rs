@@ -17,7 +17,7 @@ const QUANTILES: [(&str, f64); 6] =
 /// Points of the latency curve per halving of what is left above them.
 const CURVE_TICKS: u32 = 5;
 /// Records left unsent at the end are told of when they are more than one in so many: a few are always on their way.
-const UNSENT_TOLD_BELOW: u64 = 1000;
+const UNSENT_TOLD_BELOW: u64 = 100;
 const MIB: f64 = (1 << 20) as f64;
 
 /// One second of a run.

@@ -128,13 +128,13 @@ async fn run_core(id: CoreId, shared: Arc<Shared>, notes: Sender<Note>) {
     ticking.abort();
     let meters = Box::new(core.meters.take());
     // The main thread listens until every core has said this.
-    let _ = core.notes.send(Note::Done { meters });
+    let _ = core.notes.send(Note::Done { meters, mono_ns: now().mono_ns });
 }
 
 /// Hands in what was counted, second by second, and tells when the measurement begins.
 async fn tick(core: std::rc::Rc<Core>, id: CoreId) {
     const SECOND_NS: u64 = 1_000_000_000;
-    let measure_ns = core.measure_ns.get();
+    let (measure_ns, deadline_ns) = (core.measure_ns.get(), core.deadline_ns.get());
     let mut from_ns = core.begin_ns.get();
     let mut second = 0;
     loop {
@@ -143,14 +143,29 @@ async fn tick(core: std::rc::Rc<Core>, id: CoreId) {
             let _ = core.notes.send(Note::Measuring { mono_ns: measure_ns, wall_ms: now().wall_ms });
         }
         let mut until_ns = from_ns + SECOND_NS;
-        if !measured {
-            until_ns = until_ns.min(measure_ns);
+        for border_ns in [measure_ns, deadline_ns] {
+            if from_ns < border_ns {
+                until_ns = until_ns.min(border_ns);
+            }
         }
         reactor::sleep_until(until_ns).await;
+        if until_ns == deadline_ns && id.index() == 0 {
+            let _ = core.notes.send(Note::Over);
+        }
         let meters = Box::new(core.meters.take());
         let _ = core.notes.send(Note::Interval { second, measured, meters });
         second += 1;
         from_ns = until_ns;
+    }
+}
+
+impl Snapshot {
+    fn since(&self, before: &Snapshot) -> report::Usages {
+        report::Usages {
+            own: Some(self.own.since(&before.own)),
+            watched: before.watched.as_ref().zip(self.watched.as_ref()).map(|(then, now)| now.since(then)),
+            disk: before.disk.as_ref().zip(self.disk.as_ref()).map(|(then, now)| now.since(then)),
+        }
     }
 }
 
@@ -162,12 +177,21 @@ struct Gathering<'a> {
     total: Meters,
     seconds: Vec<Second>,
     measuring: Option<Start>,
+    /// When the time of the measurement was over.
+    over: Option<Snapshot>,
+    /// The end of the last core.
+    end_ns: u64,
 }
 
 /// The moment when the measurement began.
 struct Start {
     mono_ns: u64,
     wall_ms: i64,
+    snapshot: Snapshot,
+}
+
+/// What processes and disk had used at one moment.
+struct Snapshot {
     own: Usage,
     watched: Option<Usage>,
     disk: Option<Disk>,
@@ -175,7 +199,15 @@ struct Start {
 
 impl<'a> Gathering<'a> {
     fn new(shared: &'a Shared) -> Gathering<'a> {
-        Gathering { shared, open: BTreeMap::new(), total: Meters::default(), seconds: Vec::new(), measuring: None }
+        Gathering {
+            shared,
+            open: BTreeMap::new(),
+            total: Meters::default(),
+            seconds: Vec::new(),
+            measuring: None,
+            over: None,
+            end_ns: 0,
+        }
     }
 
     fn gather(mut self, heard: &Receiver<Note>) -> Result<Outcome, String> {
@@ -183,10 +215,14 @@ impl<'a> Gathering<'a> {
         while done < self.shared.plan.threads {
             match heard.recv().map_err(|_| "the cores are gone".to_owned())? {
                 Note::Failed(why) => failure = Some(why),
-                Note::Measuring { mono_ns, wall_ms } => self.measuring = Some(self.start(mono_ns, wall_ms)),
+                Note::Measuring { mono_ns, wall_ms } => {
+                    self.measuring = Some(Start { mono_ns, wall_ms, snapshot: self.snapshot() });
+                }
+                Note::Over => self.over = Some(self.snapshot()),
                 Note::Interval { second, measured, meters } => self.interval(second, measured, *meters),
-                Note::Done { meters } => {
+                Note::Done { meters, mono_ns } => {
                     done += 1;
+                    self.end_ns = self.end_ns.max(mono_ns);
                     self.total.add(*meters);
                 }
             }
@@ -197,11 +233,9 @@ impl<'a> Gathering<'a> {
         }
     }
 
-    fn start(&self, mono_ns: u64, wall_ms: i64) -> Start {
+    fn snapshot(&self) -> Snapshot {
         let run = &self.shared.plan.run;
-        Start {
-            mono_ns,
-            wall_ms,
+        Snapshot {
             own: Usage::own(),
             watched: run.watch_pid.and_then(|pid| Usage::of(&pid.to_string())),
             disk: run.watch_disk.as_deref().and_then(Disk::below),
@@ -234,20 +268,21 @@ impl<'a> Gathering<'a> {
             self.close(measured, meters);
         }
         let plan = &self.shared.plan;
-        let own = Usage::own();
-        let watched = plan.run.watch_pid.and_then(|pid| Usage::of(&pid.to_string()));
-        let disk = plan.run.watch_disk.as_deref().and_then(Disk::below);
+        let end = self.over.take().filter(|_| plan.ends_sharply()).unwrap_or_else(|| self.snapshot());
         let last_ns = self.total.sent.last_ns.max(self.total.read.last_ns);
         let (mut seconds, mut usage) = (0.0, report::Usages::default());
         let mut started_ms = 0;
         if let Some(start) = &self.measuring {
-            seconds = last_ns.saturating_sub(start.mono_ns) as f64 / 1e9;
-            started_ms = start.wall_ms;
-            usage = report::Usages {
-                own: Some(own.since(&start.own)),
-                watched: start.watched.as_ref().zip(watched.as_ref()).map(|(then, now)| now.since(then)),
-                disk: start.disk.as_ref().zip(disk.as_ref()).map(|(then, now)| now.since(then)),
+            let to_last = last_ns.saturating_sub(start.mono_ns) as f64 / 1e9;
+            let given = plan.duration.map_or(0.0, |duration| duration.as_secs_f64());
+            let used_up = given > 0.0 && self.end_ns.saturating_sub(start.mono_ns) as f64 / 1e9 >= given;
+            seconds = match (used_up, plan.ends_sharply()) {
+                (false, _) => to_last,
+                (true, true) => given,
+                (true, false) => given.max(to_last),
             };
+            started_ms = start.wall_ms;
+            usage = end.since(&start.snapshot);
         }
         Outcome {
             total: self.total,
