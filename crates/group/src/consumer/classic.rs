@@ -226,7 +226,7 @@ impl GroupShard {
             None => Some(decision.update_target(epoch, &before, &after)),
             // The leader of the classic group will work out a new assignment.
             Some(true) => None,
-            Some(false) => Some((group.assignment_epoch, before.member.target().clone())),
+            Some(false) => Some((group.assignment_epoch, decision.last_target(&before, &after))),
         };
         let member = match target {
             Some(target) => decision.reconcile(&before.id, after, target, changed, Some(&reported))?,

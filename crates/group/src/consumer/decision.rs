@@ -281,7 +281,7 @@ impl<'g> Decision<'g> {
         let interval_ms = i64::from(self.options.assignment_interval_ms);
         let may_assign = made_ms == 0 || interval_ms == 0 || self.now.wall_ms >= made_ms.saturating_add(interval_ms);
         if group.assignment_epoch >= epoch || !may_assign {
-            return (group.assignment_epoch, before.member.target().clone());
+            return (group.assignment_epoch, self.last_target(before, after));
         }
         let pending = before.pending(after);
         let preferred = target::preferred_after(group, pending).and_then(|name| Assignor::from_name(&name));
@@ -289,6 +289,15 @@ impl<'g> Decision<'g> {
         let own = target::assign(group, pending, assignor, self.image, &mut self.records);
         self.records.target_epoch(epoch, self.now.wall_ms);
         (epoch, own)
+    }
+
+    /// What the last assignment gave the member, or whoever had its instance id.
+    pub fn last_target(&self, before: &Candidate, after: &Member) -> Partitions {
+        let owner = match after.instance_id.as_deref() {
+            Some(instance_id) => self.group.static_member(instance_id).map(|(_, member)| member),
+            None => Some(&before.member),
+        };
+        owner.map(|member| member.target().clone()).unwrap_or_default()
     }
 
     /// Whether the assignor that most prefer is another one with the member's new preference.
