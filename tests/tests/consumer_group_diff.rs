@@ -6,7 +6,7 @@ use std::sync::Arc;
 use base::{Now, Prng, Uuid};
 use config::{BrokerConfig, LayeredConfig, Properties};
 use coordinator::Shell;
-use group::{Client as Peer_, Env, GroupConfig, GroupShard, Reply, Request};
+use group::{Client as Sender, Env, GroupConfig, GroupShard, Reply, Request};
 use metadata::{MetadataDelta, MetadataImage, PartitionRegistration};
 use odradek_tests::client::now_ms;
 use odradek_tests::node::NodeConfig;
@@ -156,7 +156,7 @@ impl Diff {
         }
         self.kafka.send(ApiKey::ConsumerGroupHeartbeat, 1, &request);
         let theirs: ConsumerGroupHeartbeatResponse<'static> = self.kafka.receive(ApiKey::ConsumerGroupHeartbeat, 1);
-        let client = Peer_ { client_id: "raw", client_host: "/127.0.0.1" };
+        let client = Sender { client_id: "raw", client_host: "/127.0.0.1" };
         let reply = self.machine.ask(Request::ConsumerGroupHeartbeat { request: &request, version: 1, client });
         let Reply::ConsumerGroupHeartbeat(reply) = reply else { panic!("another reply") };
         let show = |response: &ConsumerGroupHeartbeatResponse<'_>| {
@@ -186,40 +186,44 @@ impl Diff {
         }
     }
 
+    fn join(&mut self, member: &'static str, instance: Option<std::borrow::Cow<'static, str>>) {
+        let group_id = self.group.clone();
+        let client = Sender { client_id: "raw", client_host: "/127.0.0.1" };
+        let mut blob = vec![0, 1];
+        let topics = self.one(&SUBSCRIPTIONS);
+        blob.extend((topics.len() as i32).to_be_bytes());
+        for topic in topics {
+            blob.extend((topic.len() as i16).to_be_bytes());
+            blob.extend(topic.as_bytes());
+        }
+        blob.extend([255, 255, 255, 255, 0, 0, 0, 0]);
+        let name = self.one(&["range", "range", "sticky"]).into();
+        let request = JoinGroupRequest {
+            group_id: group_id.into(),
+            session_timeout_ms: 45_000,
+            rebalance_timeout_ms: 300_000,
+            member_id: member.into(),
+            group_instance_id: instance,
+            protocol_type: "consumer".into(),
+            protocols: vec![JoinGroupRequestProtocol { name, metadata: blob.into() }],
+            ..Default::default()
+        };
+        let theirs: JoinGroupResponse<'static> = self.kafka.call(ApiKey::JoinGroup, 9, &request);
+        let ours = self.machine.ask(Request::JoinGroup { request: &request, version: 9, client });
+        assert_eq!(format!("{ours:?}"), format!("JoinGroup({theirs:?})"), "{}: {request:?}", self.said);
+        if theirs.error_code == 0 {
+            self.known.insert(member, Known { epoch: theirs.generation_id, owns: Vec::new() });
+        }
+    }
+
     fn classic(&mut self) {
         let member = self.one(&MEMBERS);
         let generation = self.known.entry(member).or_default().epoch;
-        let instance = self.prng.chance(1, 3).then(|| self.one(&INSTANCES).into());
+        let instance: Option<std::borrow::Cow<'static, str>> =
+            self.prng.chance(1, 3).then(|| self.one(&INSTANCES).into());
         let group_id = self.group.clone();
-        let client = Peer_ { client_id: "raw", client_host: "/127.0.0.1" };
         match self.prng.below(5) {
-            0 | 1 => {
-                let mut blob = vec![0, 1];
-                let topics = self.one(&SUBSCRIPTIONS);
-                blob.extend((topics.len() as i32).to_be_bytes());
-                for topic in topics {
-                    blob.extend((topic.len() as i16).to_be_bytes());
-                    blob.extend(topic.as_bytes());
-                }
-                blob.extend([255, 255, 255, 255, 0, 0, 0, 0]);
-                let name = self.one(&["range", "range", "sticky"]).into();
-                let request = JoinGroupRequest {
-                    group_id: group_id.into(),
-                    session_timeout_ms: 45_000,
-                    rebalance_timeout_ms: 300_000,
-                    member_id: member.into(),
-                    group_instance_id: instance,
-                    protocol_type: "consumer".into(),
-                    protocols: vec![JoinGroupRequestProtocol { name, metadata: blob.into() }],
-                    ..Default::default()
-                };
-                let theirs: JoinGroupResponse<'static> = self.kafka.call(ApiKey::JoinGroup, 9, &request);
-                let ours = self.machine.ask(Request::JoinGroup { request: &request, version: 9, client });
-                assert_eq!(format!("{ours:?}"), format!("JoinGroup({theirs:?})"), "{}: {request:?}", self.said);
-                if theirs.error_code == 0 {
-                    self.known.insert(member, Known { epoch: theirs.generation_id, owns: Vec::new() });
-                }
-            }
+            0 | 1 => self.join(member, instance),
             2 => {
                 let request = SyncGroupRequest {
                     group_id: group_id.into(),
