@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use metadata::{ConfigResourceType, MetadataDelta, TopicChangeKind};
-use tracing::{info, warn};
+use tracing::{debug, info, warn};
 
 use crate::api::Env;
 use crate::consumer::group::ConsumerGroup;
@@ -89,7 +89,7 @@ impl GroupShard {
                     seat.waits.rebalance_mut().revoke = Some((due_ns, seat.member.epoch));
                 }
             }
-            info!(group = &**group_id, members = group.len(), "consumer group loaded");
+            debug!(group = &**group_id, members = group.len(), "consumer group loaded");
             group.rearm(timers, group_id);
         }
     }
