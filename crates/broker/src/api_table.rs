@@ -95,6 +95,8 @@ pub static ROWS: &[ApiRow] = &[
     ApiRow::new(ApiKey::UpdateFeatures, Handler::Forward),
     ApiRow::new(ApiKey::DescribeCluster, Handler::Sync(handlers::describe_cluster::handle)),
     ApiRow::new(ApiKey::DescribeProducers, waits!(handlers::describe_producers::handle)),
+    ApiRow::new(ApiKey::ConsumerGroupHeartbeat, waits!(handlers::consumer_group_heartbeat::handle)),
+    ApiRow::new(ApiKey::ConsumerGroupDescribe, waits!(handlers::consumer_group_describe::handle)),
     ApiRow::new(ApiKey::ListConfigResources, Handler::Sync(handlers::list_config_resources::handle)),
     ApiRow::new(ApiKey::DescribeTopicPartitions, Handler::Sync(handlers::describe_topic_partitions::handle)),
 ];

@@ -2,6 +2,8 @@
 
 pub mod api_versions;
 mod by_core;
+pub mod consumer_group_describe;
+pub mod consumer_group_heartbeat;
 pub mod delete_groups;
 pub mod describe_cluster;
 pub mod describe_configs;
