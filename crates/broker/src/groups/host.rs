@@ -38,6 +38,8 @@ pub struct Host {
     /// There is something to append, a timer changed, or the host resigned.
     work: Notify,
     resigned: Cell<Option<ErrorCode>>,
+    /// The timer that the pump last waited for, in monotonic ns.
+    sleeps_until: Cell<Option<u64>>,
 }
 
 /// A request that the machine has taken.
@@ -60,6 +62,7 @@ impl Host {
             next_token: Cell::new(0),
             work: Notify::new(),
             resigned: Cell::new(None),
+            sleeps_until: Cell::new(None),
         });
         let (core, running) = (core.clone(), host.clone());
         spawn(Class::Normal, async move { running.run(&core).await }).detach();
@@ -92,8 +95,7 @@ impl Host {
             shell.submit(env, wall_ms, token, request);
         });
         let answer = self.deliver(Some(token));
-        // The pump looks at what was decided, and at the timers, which may have moved.
-        self.work.notify_one();
+        self.wake_if_needed();
         match answer {
             Some(answer) => Submitted::Done(answer),
             None => {
@@ -111,7 +113,17 @@ impl Host {
             shell.metadata_changed(env, wall_ms, delta);
         });
         self.deliver(None);
-        self.work.notify_one();
+        self.wake_if_needed();
+    }
+
+    /// Wakes the pump when something was decided or the next timer is earlier than the one it sleeps for; most heartbeats
+    /// do neither.
+    fn wake_if_needed(&self) {
+        let shell = self.shell.borrow();
+        let earlier = shell.next_timer_ns().is_some_and(|at| self.sleeps_until.get().is_none_or(|until| at < until));
+        if shell.decided_bytes() > 0 || earlier {
+            self.work.notify_one();
+        }
     }
 
     fn with_env<T>(&self, core: &DataCore, call: impl FnOnce(&mut Shell<GroupShard>, Env<'_>) -> T) -> T {
@@ -152,7 +164,7 @@ impl Host {
                 partition = self.key.partition, code = %error.code, %error, pause_ms,
                 "groups of a partition of __consumer_offsets are loaded again"
             );
-            self.shell.borrow_mut().append_failed(told(error.code));
+            self.shell.borrow_mut().append_failed(coordinator::refusal_of(error.code));
             self.deliver(None);
             reactor::sleep(Duration::from_millis(pause_ms)).await;
             pause_ms = (pause_ms * 2).min(RELOAD_PAUSE_MS.1);
@@ -223,6 +235,7 @@ impl Host {
     async fn idle(&self) {
         // A call between the look at the timers and the wait leaves a permit.
         let next = self.shell.borrow().next_timer_ns();
+        self.sleeps_until.set(next);
         match next {
             Some(at) => {
                 reactor::race(self.work.notified(), reactor::sleep_until(at)).await;
@@ -244,19 +257,4 @@ fn build(batch: &Batch) -> Result<Bytes, PartitionError> {
         });
     }
     builder.build().map_err(|error| PartitionError::new(ErrorCode::UNKNOWN_SERVER_ERROR, error.to_string()))
-}
-
-/// What clients are told when an append fails, as Kafka translates it.
-fn told(error: ErrorCode) -> ErrorCode {
-    match error {
-        ErrorCode::UNKNOWN_TOPIC_OR_PARTITION
-        | ErrorCode::NOT_ENOUGH_REPLICAS
-        | ErrorCode::NOT_ENOUGH_REPLICAS_AFTER_APPEND
-        | ErrorCode::REQUEST_TIMED_OUT => ErrorCode::COORDINATOR_NOT_AVAILABLE,
-        ErrorCode::NOT_LEADER_OR_FOLLOWER | ErrorCode::KAFKA_STORAGE_ERROR => ErrorCode::NOT_COORDINATOR,
-        ErrorCode::MESSAGE_TOO_LARGE | ErrorCode::RECORD_LIST_TOO_LARGE | ErrorCode::INVALID_FETCH_SIZE => {
-            ErrorCode::UNKNOWN_SERVER_ERROR
-        }
-        other => other,
-    }
 }

@@ -46,9 +46,9 @@ impl GroupShard {
         for (id, group) in &self.groups {
             let (state, kind, protocol_type) = match group {
                 Group::Classic(group) => {
-                    (group.state.name(), "Classic", group.protocol_type.as_deref().unwrap_or_default())
+                    (group.state.name(), "classic", group.protocol_type.as_deref().unwrap_or_default())
                 }
-                Group::Consumer(group) => (group.state_name(), "Consumer", CONSUMER_PROTOCOL_TYPE),
+                Group::Consumer(group) => (group.state_name(), "consumer", CONSUMER_PROTOCOL_TYPE),
             };
             if named(&request.states_filter, state) && named(&request.types_filter, kind) {
                 groups.push(ListedGroup {

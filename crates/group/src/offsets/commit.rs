@@ -150,6 +150,13 @@ impl GroupShard {
             let mut partitions = Vec::with_capacity(topic.partitions.len());
             for partition in &topic.partitions {
                 let index = partition.partition_index;
+                let image = env.image.topics.by_name(name);
+                let error = match error {
+                    ErrorCode::NONE if image.is_none_or(|topic| topic.partition(index).is_none()) => {
+                        ErrorCode::UNKNOWN_TOPIC_OR_PARTITION
+                    }
+                    error => error,
+                };
                 let held = self.offsets.get(&request.group_id, name, index).is_some()
                     || self.offsets.is_pending(&request.group_id, name, index);
                 if error.is_none() && held {

@@ -31,7 +31,12 @@ impl GroupShard {
         let by_id = version >= TOPIC_IDS_FROM;
         response.topics = match &request.topics {
             Some(topics) => {
-                topics.iter().map(|topic| self.fetch_topic(env, request, topic, require_stable, by_id)).collect()
+                // As in Kafka, topics that no id names come last.
+                let is_known =
+                    |topic: &&OffsetFetchRequestTopics<'_>| !by_id || env.image.topics.by_id(topic.topic_id).is_some();
+                let (known, unknown): (Vec<_>, Vec<_>) = topics.iter().partition(is_known);
+                let fetch = |topic| self.fetch_topic(env, request, topic, require_stable, by_id);
+                known.into_iter().chain(unknown).map(fetch).collect()
             }
             None => self.fetch_all(env.image, &request.group_id, require_stable, by_id),
         };

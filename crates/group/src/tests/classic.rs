@@ -298,7 +298,7 @@ fn the_group_is_described_and_listed() {
         };
         assert_eq!(list.groups.len(), expected, "{states:?} {types:?}");
         for group in list.groups {
-            assert_eq!((&*group.group_id, &*group.group_state, &*group.group_type), ("g", "Stable", "Classic"));
+            assert_eq!((&*group.group_id, &*group.group_state, &*group.group_type), ("g", "Stable", "classic"));
         }
     }
 }
