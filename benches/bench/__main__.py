@@ -20,8 +20,10 @@ import workloads
 from broker import Failed
 from systems import DEFAULT, SYSTEMS
 
-# set: seconds of a measurement, of its warm-up, passes, share of the sizes in the table, GiB that the disk must have free
-SETS = {"quick": (2, 1, 3, 0.25, 12), "full": (5, 1.5, 3, 1, 48), "scale": (3, 1, 2, 1, 16)}
+# set: seconds of a measurement, of its warm-up, passes, share of the sizes in the table
+SETS = {"quick": (2, 1, 3, 0.25), "full": (5, 1.5, 3, 1), "scale": (3, 1, 2, 1)}
+# What a row leaves on the disk while it runs, beside what it stores on purpose.
+ROW_BYTES = 8 << 30
 
 
 def arguments():
@@ -115,9 +117,10 @@ def check(args, names, rows):
         refuse("--repeats must be at least 1")
     if not args.disk.is_dir() or not os.access(args.disk, os.W_OK):
         refuse(f"--disk {args.disk} is no folder that can be written to")
-    need = SETS[args.set][4] << 30
+    stored = max(r.extra.get("bytes", 0) for r in rows) * (args.size or SETS[args.set][3])
+    need = int(stored * 1.2) + ROW_BYTES
     if shutil.disk_usage(args.disk).free < need:
-        refuse(f"{args.disk} has {shutil.disk_usage(args.disk).free / (1 << 30):.1f} GiB free; {args.set} needs {need >> 30} GiB")
+        refuse(f"{args.disk} has {shutil.disk_usage(args.disk).free / (1 << 30):.1f} GiB free; these rows need {need / (1 << 30):.0f} GiB")
     for port in [args.port, args.port + 1] if args.port else []:
         if not process.is_free(port):
             refuse(f"port {port} is in use")
@@ -137,7 +140,7 @@ def check(args, names, rows):
 def measure(args):
     names, rows = wanted_systems(args), wanted_rows(args)
     check(args, names, rows)
-    seconds, warmup, repeats, size, _free = SETS[args.set]
+    seconds, warmup, repeats, size = SETS[args.set]
     context = SimpleNamespace(
         root=args.root, binary=binary(args), disk=args.disk, seconds=args.seconds or seconds, keep=args.keep,
         warmup_s=warmup if args.warmup is None else args.warmup, size=args.size or size, env=dict(os.environ),

@@ -206,17 +206,18 @@ def java(context, broker, tool, *args):
     return said, used, own
 
 
-def java_produce(context, broker, row, _rate):
+def java_produce(context, broker, row, rate):
     facts, topic = row.extra, slug(row.name)
     records = int(facts["records"] * context.size)
     perf(context, broker, "idle", ["--topic", topic, "--create", "--partitions", str(facts["partitions"]), "--consumers", "0",
                                    "--connections", "1", "--duration", "1ms"], 60, measured=False)
     said, (user, system), own = java(
         context, broker, "kafka-producer-perf-test", "--topic", topic, "--num-records", str(records), "--record-size",
-        str(facts["size"]), "--throughput", "-1", "--command-property", f"bootstrap.servers={broker.bootstrap}", "acks=all")
+        str(facts["size"]), "--throughput", str(rate or -1), "--command-property", f"bootstrap.servers={broker.bootstrap}", "acks=all")
     found = figures.of_java_produce(said)
     if not found:
         raise Failed(f"kafka-producer-perf-test printed no result: {said[-1000:]}")
+    found["rate"] = rate
     gib, seconds = records * facts["size"] / figures.GIB, records / found["records_per_s"]
     found.update(broker_user_s_per_gib=user / gib, broker_system_s_per_gib=system / gib,
                  broker_cpu_s_per_gib=(user + system) / gib, broker_cores=(user + system) / seconds,

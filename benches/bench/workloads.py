@@ -111,6 +111,11 @@ row("restart after kill -9 with 20 GB", "restart", "full", "--partitions 16 --re
 
 # Kafka's own tools, as a check of ours.
 row("kafka-producer-perf-test, 1 KiB, 16 partitions", "java_produce", "quick full", extra={"records": 200_000, "size": 1024, "partitions": 16})
+# Both at one rate, with the client's default linger: the two should tell the same.
+row("kafka-producer-perf-test, 1 KiB, 5,000 records/s", "java_produce", "full", rate=5_000,
+    extra={"records": 50_000, "size": 1024, "partitions": 16})
+row("the same by odradek perf", "produce", "full",
+    "--partitions 16 --record-size 1k --batch-size 16k --batches-per-request 16 --linger-ms 5 --acks all --idempotent", rate=5_000)
 row("kafka-e2e-latency, 100 B", "java_e2e", "full", extra={"records": 5_000, "size": 100})
 
 # From one core to all, without Java.

@@ -27,7 +27,7 @@ use crate::template::Label;
 const GATHERED_BYTES_MAX: usize = 256 << 10;
 /// How long a lane sleeps at most before it looks whether it should end.
 const LOOK_NS: u64 = 100_000_000;
-/// How long the answers to the last requests may take beyond the request timeout.
+/// How long an answer may take beyond the request timeout.
 const DRAIN_NS: u64 = 5_000_000_000;
 /// Version of ApiVersions, the question behind the last record.
 const LAST_VERSION: i16 = 3;
@@ -70,6 +70,7 @@ struct Target {
 /// acknowledgements.
 struct Flight {
     correlation: i32,
+    sent_ns: u64,
     picks: Vec<Pick>,
 }
 
@@ -178,8 +179,7 @@ impl Lane {
         {
             self.fail(why);
         }
-        let timeout = u64::try_from(self.load().request_timeout.as_nanos()).unwrap_or(u64::MAX);
-        let limit_ns = now().mono_ns.saturating_add(timeout).saturating_add(DRAIN_NS);
+        let limit_ns = now().mono_ns.saturating_add(self.patience_ns());
         while !self.flights.borrow().is_empty() && !self.producer.failed.get() && now().mono_ns < limit_ns {
             self.wait_for_landing().await;
         }
@@ -232,6 +232,7 @@ impl Lane {
             }
             if self.flights.borrow().len() >= self.load().in_flight {
                 self.wait_for_landing().await;
+                self.check_oldest(now_ns)?;
                 continue;
             }
             let (parts, wait_ns) = self.fill(schedule);
@@ -257,8 +258,22 @@ impl Lane {
     /// when the broker has taken them all, which is the end of the run.
     async fn ask_last(&self) -> Result<(), Broken> {
         let correlation = self.correlation.get().wrapping_add(1);
-        self.flights.borrow_mut().push_back(Flight { correlation, picks: Vec::new() });
+        self.flights.borrow_mut().push_back(Flight { correlation, sent_ns: now().mono_ns, picks: Vec::new() });
         self.sender.send(request(ApiKey::ApiVersions, LAST_VERSION, correlation, &hello())).await
+    }
+
+    /// A broker that takes far longer than it was allowed to has lost the request.
+    fn check_oldest(&self, now_ns: u64) -> Result<(), Broken> {
+        let oldest_ns = self.flights.borrow().front().map_or(now_ns, |flight| flight.sent_ns);
+        if now_ns.saturating_sub(oldest_ns) <= self.patience_ns() {
+            return Ok(());
+        }
+        let seconds = self.patience_ns() / 1_000_000_000;
+        Err(format!("no answer to a Produce request in {seconds} s"))
+    }
+
+    fn patience_ns(&self) -> u64 {
+        u64::try_from(self.load().request_timeout.as_nanos()).unwrap_or(u64::MAX).saturating_add(DRAIN_NS)
     }
 
     async fn wait_for_landing(&self) {
@@ -280,7 +295,7 @@ impl Lane {
             let request = self.request(&picks, correlation);
             bytes += request.iter().map(Bytes::len).sum::<usize>();
             parts.extend(request);
-            self.flights.borrow_mut().push_back(Flight { correlation, picks });
+            self.flights.borrow_mut().push_back(Flight { correlation, sent_ns: now().mono_ns, picks });
         }
         (parts, wait_ns)
     }

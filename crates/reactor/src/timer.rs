@@ -58,7 +58,9 @@ impl Future for Sleep {
                 }
                 Poll::Ready(())
             }
-            None if core.mono_ns() >= self.deadline_ns => Poll::Ready(()),
+            // By the time that stands still in this poll: who sleeps until a moment finds it come afterwards. By the clock
+            // itself, a task that asks for the time and sleeps in turns would go round without end.
+            None if core.now().mono_ns >= self.deadline_ns => Poll::Ready(()),
             None => {
                 let key = core.timers.borrow_mut().insert(self.deadline_ns, cx.waker().clone());
                 self.key = Some(key);

@@ -281,3 +281,17 @@ fn time_stands_still_within_a_poll_and_goes_on_between() {
         }
     });
 }
+
+#[test]
+fn after_a_sleep_its_moment_has_come() {
+    let _watchdog = super::Watchdog::new();
+    crate::block_on(async {
+        for _ in 0..20 {
+            let due_ns = now().mono_ns + 1_000_000;
+            // The moment passes within the poll, in which time stands still.
+            std::thread::sleep(std::time::Duration::from_millis(2));
+            crate::sleep_until(due_ns).await;
+            assert!(now().mono_ns >= due_ns);
+        }
+    });
+}
