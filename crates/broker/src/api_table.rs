@@ -68,7 +68,6 @@ pub static ROWS: &[ApiRow] = &[
     ApiRow::new(ApiKey::Fetch, waits!(handlers::fetch::handle)),
     ApiRow::new(ApiKey::ListOffsets, waits!(handlers::list_offsets::handle)),
     ApiRow::new(ApiKey::Metadata, Handler::Sync(handlers::metadata::handle)),
-    ApiRow::new(ApiKey::ApiVersions, Handler::Sync(handlers::api_versions::handle)),
     ApiRow::new(ApiKey::OffsetCommit, waits!(handlers::offset_commit::handle)),
     ApiRow::new(ApiKey::OffsetFetch, waits!(handlers::offset_fetch::handle)),
     ApiRow::new(ApiKey::FindCoordinator, Handler::Sync(handlers::find_coordinator::handle)).note("groups only"),
@@ -78,8 +77,10 @@ pub static ROWS: &[ApiRow] = &[
     ApiRow::new(ApiKey::SyncGroup, waits!(handlers::sync_group::handle)),
     ApiRow::new(ApiKey::DescribeGroups, waits!(handlers::describe_groups::handle)),
     ApiRow::new(ApiKey::ListGroups, waits!(handlers::list_groups::handle)),
+    ApiRow::new(ApiKey::ApiVersions, Handler::Sync(handlers::api_versions::handle)),
     ApiRow::new(ApiKey::CreateTopics, Handler::Forward),
     ApiRow::new(ApiKey::DeleteTopics, Handler::Forward),
+    ApiRow::new(ApiKey::DeleteRecords, waits!(handlers::delete_records::handle)),
     ApiRow::new(ApiKey::InitProducerId, waits!(handlers::init_producer_id::handle))
         .note("idempotent producers only, no transactional ids yet"),
     ApiRow::new(ApiKey::OffsetForLeaderEpoch, waits!(handlers::offset_for_leader_epoch::handle)),

@@ -27,6 +27,8 @@ pub enum CoreRequest {
     EpochEnds(Vec<EpochQuery>),
     /// Producers known to partitions.
     Producers(Vec<(u32, PartitionKey)>),
+    /// Move the start of partitions.
+    DeleteRecords(Vec<RecordsQuery>),
     /// Sizes of the partitions of that core.
     LogDirs,
     /// Take a fetch session out of the cache for one fetch.
@@ -70,6 +72,8 @@ pub enum CoreReply {
     EpochEnds(Vec<EpochFound>),
     /// To `Producers`.
     Producers(Vec<ProducersFound>),
+    /// To `DeleteRecords`.
+    DeleteRecords(Vec<RecordsDeleted>),
     /// To `LogDirs`.
     LogDirs(Vec<LogDirPart>),
     /// To `TakeSession`.
@@ -309,6 +313,26 @@ pub struct EpochFound {
     pub leader_epoch: LeaderEpoch,
     /// Where it ends, or -1.
     pub end_offset: Offset,
+}
+
+/// One partition of DeleteRecords.
+#[derive(Clone, Copy, Debug)]
+pub struct RecordsQuery {
+    /// Where the answer belongs in the response.
+    pub slot: u32,
+    /// The partition.
+    pub key: PartitionKey,
+    /// The first offset to keep, or -1 for the high watermark.
+    pub offset: Offset,
+}
+
+/// Its answer.
+#[derive(Clone, Copy, Debug)]
+pub struct RecordsDeleted {
+    /// As in the question.
+    pub slot: u32,
+    /// The first offset there is now, or why nothing was deleted.
+    pub start: Result<Offset, ErrorCode>,
 }
 
 /// The producers of one partition.

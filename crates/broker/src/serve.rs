@@ -38,6 +38,7 @@ pub fn begin(core: &Rc<DataCore>, from: CoreId, request: CoreRequest) -> Served 
         CoreRequest::ListOffsets(queries) => lookups::list_offsets(core, queries),
         CoreRequest::EpochEnds(queries) => lookups::epoch_ends(core, &queries),
         CoreRequest::Producers(queries) => lookups::producers(core, &queries),
+        CoreRequest::DeleteRecords(queries) => lookups::delete_records(core, queries),
         CoreRequest::LogDirs => lookups::log_dirs(core),
         CoreRequest::TakeSession { id, epoch, by_topic_id } => {
             let now_ms = reactor::now().mono_ms();

@@ -5,6 +5,7 @@ mod by_core;
 pub mod consumer_group_describe;
 pub mod consumer_group_heartbeat;
 pub mod delete_groups;
+pub mod delete_records;
 pub mod describe_cluster;
 pub mod describe_configs;
 pub mod describe_groups;

@@ -1,9 +1,10 @@
-//! Questions about the partitions of this core that read no records.
+//! What is asked of the partitions of this core beside records: offsets, epochs, producers, sizes, a new start.
 
 use super::Served;
 use crate::core::DataCore;
 use crate::messages::{
     CoreReply, EpochFound, EpochQuery, LogDirPart, OffsetFound, OffsetQuery, ProducerInfo, ProducersFound,
+    RecordsDeleted, RecordsQuery,
 };
 use base::PartitionKey;
 use std::rc::Rc;
@@ -78,6 +79,21 @@ pub(super) fn producers(core: &DataCore, queries: &[(u32, PartitionKey)]) -> Ser
         }
     };
     Served::Done(CoreReply::Producers(queries.iter().map(one).collect()))
+}
+
+pub(super) fn delete_records(core: &Rc<DataCore>, queries: Vec<RecordsQuery>) -> Served {
+    let core = core.clone();
+    Served::later(async move {
+        let mut deleted = Vec::with_capacity(queries.len());
+        for query in queries {
+            let start = match core.partitions.partition(query.key) {
+                Ok(partition) => partition.delete_records(query.offset).await,
+                Err(error) => Err(error),
+            };
+            deleted.push(RecordsDeleted { slot: query.slot, start: start.map_err(|error| error.code) });
+        }
+        CoreReply::DeleteRecords(deleted)
+    })
 }
 
 pub(super) fn log_dirs(core: &DataCore) -> Served {
