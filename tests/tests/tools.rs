@@ -200,3 +200,30 @@ fn end_to_end_latency_runs() {
     let said = Tool::kafka("kafka-e2e-latency", &args).limit(Duration::from_secs(180)).run();
     assert!(said.text().contains("Avg latency:"), "no result: {} {}", said.text(), said.stderr);
 }
+
+#[test]
+fn records_are_deleted_and_leaders_elected() {
+    let node = Node::start();
+    let bootstrap = node.bootstrap();
+    create(&node, "cut", "1");
+    let lines: String = (0..10).map(|n| format!("{n}\n")).collect();
+    let to = ["--bootstrap-server", bootstrap.as_str()];
+    let on = |tool: &str, args: &[&str]| Tool::kafka(tool, &[&to[..], args].concat());
+    on("kafka-console-producer", &["--topic", "cut"]).input(lines).run().ok();
+    let file = node.scratch().join("plan.json");
+    let file = file.to_str().expect("a plain path");
+    std::fs::write(file, r#"{"version":1,"partitions":[{"topic":"cut","partition":0,"offset":4}]}"#).expect("a file");
+    on("kafka-delete-records", &["--offset-json-file", file]).run().ok().says(&["cut-0", "low_watermark: 4"]);
+    on("kafka-get-offsets", &["--topic", "cut", "--time", "-2"]).run().ok().says(&["cut:0:4"]);
+    std::fs::write(file, r#"{"version":1,"partitions":[{"topic":"cut","partition":0,"offset":11}]}"#).expect("a file");
+    on("kafka-delete-records", &["--offset-json-file", file]).run().ok().says(&["OffsetOutOfRangeException"]);
+    on("kafka-leader-election", &["--election-type", "preferred", "--topic", "cut", "--partition", "0"])
+        .run()
+        .ok()
+        .says(&["Valid replica already elected for partitions cut-0"]);
+    let plan = r#"{"version":1,"partitions":[{"topic":"cut","partition":0,"replicas":[1]}]}"#;
+    std::fs::write(file, plan).expect("a file");
+    on("kafka-reassign-partitions", &["--reassignment-json-file", file, "--execute"]).run().ok();
+    let verify = on("kafka-reassign-partitions", &["--reassignment-json-file", file, "--verify"]);
+    verify.run().ok().says(&["Reassignment of partition cut-0 is completed"]);
+}
