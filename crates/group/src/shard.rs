@@ -29,7 +29,6 @@ pub(crate) enum Group {
     /// JoinGroup and SyncGroup, or offsets alone.
     Classic(Box<ClassicGroup>),
     /// KIP-848.
-    #[allow(dead_code)]
     Consumer(Box<ConsumerGroup>),
 }
 

@@ -9,7 +9,6 @@ use std::sync::Arc;
 const NEVER: u64 = u64::MAX;
 
 /// What a deadline is about, within its group.
-#[allow(dead_code)]
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum TimerKind {
     /// The session of a member, of either protocol, or of a classic member that was given an id and has not joined yet.
@@ -18,10 +17,6 @@ pub(crate) enum TimerKind {
     Join,
     /// A classic group waits for its members to sync.
     Sync,
-    /// A consumer group member must have revoked, or a classic member of a consumer group must have joined or synced.
-    Rebalance(Arc<str>),
-    /// A classic member of a consumer group must have synced.
-    MemberSync(Arc<str>),
     /// Work of a whole consumer group: the next assignment or the refresh of its regular expressions.
     Consumer,
     /// The check for expired offsets of all groups; belongs to no group.

@@ -46,6 +46,16 @@ impl Groups {
     }
 }
 
+/// True while consumer groups may be used: `group.version` is finalized at 1 or above, and
+/// `group.coordinator.rebalance.protocols` lists them.
+pub fn serves_consumer_groups(core: &DataCore) -> bool {
+    let is_listed = core.config().values.list("group.coordinator.rebalance.protocols").iter().any(|p| p == "consumer");
+    is_listed && core.image().features.level(metadata::features::GROUP_VERSION) >= CONSUMER_GROUPS_LEVEL
+}
+
+/// First level of `group.version` with consumer groups.
+const CONSUMER_GROUPS_LEVEL: i16 = 1;
+
 /// Follows new metadata, which `core` shows already: begins and ends to host partitions, and tells the machines.
 pub fn follow(core: &Rc<DataCore>, delta: &MetadataDelta) {
     if delta.configs().iter().any(|resource| resource.kind == metadata::ConfigResourceType::Broker) {

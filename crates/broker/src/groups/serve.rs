@@ -2,6 +2,7 @@
 
 use crate::call::{Call, Refusal};
 use crate::core::DataCore;
+use crate::groups;
 use crate::groups::host::{Host, Submitted};
 use crate::groups::requests::{self, Part, Source};
 use crate::internal_topics::{self, CONSUMER_OFFSETS};
@@ -59,6 +60,8 @@ impl GroupJob {
 /// # Errors
 /// [`Refusal::Decode`].
 pub async fn ask(call: &Call) -> Result<Vec<Reply>, Refusal> {
+    let needs_consumer_groups = matches!(call.api, ApiKey::ConsumerGroupHeartbeat | ApiKey::ConsumerGroupDescribe);
+    let is_disabled = needs_consumer_groups && !groups::serves_consumer_groups(&call.core);
     let client_id = call.client_id().unwrap_or_default();
     let client_host = host_text(call.session.info.peer.ip());
     let client = Client { client_id, client_host: &client_host };
@@ -67,6 +70,7 @@ pub async fn ask(call: &Call) -> Result<Vec<Reply>, Refusal> {
     let mut done = Vec::new();
     let mut by_core: BTreeMap<CoreId, Vec<u32>> = BTreeMap::new();
     requests::each(&source, |part| match part.group_id {
+        _ if is_disabled => done.push((part.slot, group::refused(&part.request, ErrorCode::UNSUPPORTED_VERSION))),
         None => by_core.extend((0..call.core.layout.data_cores).map(|core| (CoreId(core), vec![part.slot]))),
         Some(group_id) => match home(&call.core, &image, group_id) {
             Some(core) => by_core.entry(core).or_default().push(part.slot),

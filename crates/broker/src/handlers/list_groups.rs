@@ -23,5 +23,7 @@ pub async fn handle(call: Call) -> Answer {
     if response.error_code != 0 {
         response.groups.clear();
     }
+    // As Kafka's hash table has ids that follow one another.
+    response.groups.sort_unstable_by(|a, b| b.group_id.cmp(&a.group_id));
     call.respond(&response)
 }

@@ -167,7 +167,7 @@ impl GroupShard {
             }
             TimerKind::Session(member) => group.session_is_up(&mut turn, &member, entry),
             // Left over from the time when the group spoke the consumer protocol.
-            TimerKind::Rebalance(_) | TimerKind::MemberSync(_) | TimerKind::Consumer | TimerKind::Offsets => {}
+            TimerKind::Consumer | TimerKind::Offsets => {}
         }
     }
 }

@@ -60,22 +60,6 @@ impl ConsumerGroup {
         self.commit_right(member, epoch)
     }
 
-    #[allow(dead_code)]
-    /// Whether these may commit offsets in a transaction. Producers that know no groups bring neither member nor epoch.
-    pub fn check_txn_commit(
-        &self,
-        member_id: &str,
-        instance_id: Option<&str>,
-        epoch: i32,
-    ) -> Result<CommitRight<'_>, ErrorCode> {
-        let is_anonymous = epoch == -1 && member_id.is_empty() && instance_id.is_none();
-        if (epoch < 0 && self.is_empty()) || is_anonymous {
-            return Ok(CommitRight::All);
-        }
-        let member = self.member(member_id).ok_or(ErrorCode::UNKNOWN_MEMBER_ID)?;
-        self.commit_right(member, epoch)
-    }
-
     fn commit_right<'a>(&self, member: &'a Member, epoch: i32) -> Result<CommitRight<'a>, ErrorCode> {
         match epoch.cmp(&member.epoch) {
             std::cmp::Ordering::Equal => Ok(CommitRight::All),
@@ -97,13 +81,16 @@ impl ConsumerGroup {
     /// The group as ConsumerGroupDescribe shows it.
     fn describe(&self, group_id: &str, default_assignor: Assignor, image: &MetadataImage) -> DescribedGroup<'static> {
         let preferred = preferred_assignor(self.members().map(|(_, member)| member));
+        let mut members: Vec<_> = self.members().map(|(id, member)| describe_member(id, member, image)).collect();
+        // As Kafka's hash table has ids that follow one another.
+        members.sort_unstable_by(|a, b| b.member_id.cmp(&a.member_id));
         DescribedGroup {
             group_id: owned(group_id),
             group_state: Cow::Borrowed(self.state_name()),
             group_epoch: self.epoch,
             assignment_epoch: self.assignment_epoch,
             assignor_name: preferred.map_or(Cow::Borrowed(default_assignor.name()), |name| owned(&name)),
-            members: self.members().map(|(id, member)| describe_member(id, member, image)).collect(),
+            members,
             ..Default::default()
         }
     }

@@ -32,8 +32,6 @@ use coordinator::{CoordinatorRecord, Replayed};
 use tracing::warn;
 use wire::group_record::{GroupKey, GroupValue};
 
-#[allow(unused_imports)]
-pub(crate) use describe::CommitRight;
 pub(crate) use group::ConsumerGroup;
 pub use heartbeat::HeartbeatReply;
 pub(crate) use soft::ConsumerState;

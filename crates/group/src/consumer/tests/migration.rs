@@ -66,7 +66,7 @@ fn a_classic_group_is_upgraded_and_comes_back() {
     let described = world.describe_consumer();
     let types: Vec<(&str, i8, i32)> =
         described.members.iter().map(|m| (&*m.member_id, m.member_type, m.member_epoch)).collect();
-    assert_eq!(types, [(&*old.id, 0, 1), ("new", 1, 2)]);
+    assert_eq!(types, [("new", 1, 2), (&*old.id, 0, 1)]);
     world.restart();
     assert_eq!(world.heartbeat(GROUP, &old.id, 1), ErrorCode::REBALANCE_IN_PROGRESS);
     assert_eq!(world.heartbeat(GROUP, &old.id, 7), ErrorCode::ILLEGAL_GENERATION);
