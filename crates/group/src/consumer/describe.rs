@@ -134,6 +134,9 @@ impl GroupShard {
     pub(crate) fn consumer_group_describe(&mut self, env: &Env<'_>, group_id: &str) -> DescribedGroup<'static> {
         self.consumer.refresh(env);
         let default_assignor = self.consumer.broker().default_assignor();
+        if group_id.is_empty() {
+            return DescribedGroup { error_code: ErrorCode::INVALID_GROUP_ID.code(), ..Default::default() };
+        }
         match self.existing_consumer_group(group_id) {
             Ok(group) => group.describe(group_id, default_assignor, env.image),
             Err(refusal) => DescribedGroup {
