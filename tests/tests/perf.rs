@@ -1,6 +1,6 @@
 //! `odradek perf` against a whole broker: what it says it sent is there, what it says it read was sent, and nothing hangs.
 
-use odradek_tests::{Node, Tool};
+use odradek_tests::{Node, NodeConfig, Peer, Tool};
 use serde_json::Value;
 
 /// Runs `odradek perf` with a JSON result, which must be a success.
@@ -78,6 +78,54 @@ fn the_idle_are_held_and_told() {
     let found = perf(&node, "idle --topic idle --create --partitions 2 --connections 30 --consumers 5 --duration 1s");
     assert_eq!(found["connections_made"]["count"], 30);
     assert_eq!(found["broken_connections"], 0);
+}
+
+/// Groups, commits and a restart, with either broker.
+fn groups_and_commits(peer: Peer) {
+    let mut node = Node::start_config(NodeConfig { peer, ..NodeConfig::default() });
+    let pid = node.pid();
+    for protocol in ["classic", "consumer"] {
+        let line = format!(
+            "group --topic members --create --partitions 6 --protocol {protocol} --group-prefix {protocol} --groups 2 --members 4 \
+             --heartbeat-interval 100ms --connections 3 --duration 1s --roll 2 --watch-pid {pid}"
+        );
+        let found = perf(&node, &line);
+        assert!(found["start"]["seconds"].as_f64() > Some(0.0), "{protocol}: {}", found["start"]);
+        assert!(found["start"]["joins"].as_u64() >= Some(8), "{protocol}: {}", found["start"]);
+        assert_eq!(found["roll"]["steps_ms"].as_array().map(Vec::len), Some(2), "{protocol}");
+        assert!(found["roll"]["joins"].as_u64() >= Some(8), "{protocol}: {}", found["roll"]);
+        assert!(count(&found, "sent", "requests") > 0 && found["sent"]["errors"] == serde_json::json!({}), "{found}");
+        assert_eq!(found["sent"]["latency"]["count"], found["sent"]["requests"], "{protocol}");
+        assert!(found["rss_stable_bytes"].as_u64() > Some(0) && found["rss_before_bytes"].as_u64() > Some(0));
+    }
+    let paced = perf(&node, "group --topic members --group-prefix paced --members 3 --rate 50 --duration 1s");
+    assert_eq!(count(&paced, "sent", "requests"), 50);
+
+    let most = perf(&node, "commit --topic members --groups 5 --partitions-per-commit 3 --duration 1s");
+    assert_eq!(count(&most, "sent", "records"), 3 * count(&most, "sent", "requests"));
+    let paced = perf(&node, "commit --topic members --groups 5 --rate 40 --duration 1s");
+    assert_eq!((count(&paced, "sent", "requests"), count(&paced, "sent", "unsent_records")), (40, 0));
+    let filled = perf(&node, "commit --topic members --group-prefix many --fill 500");
+    assert_eq!(count(&filled, "sent", "records"), 500);
+    node.stop();
+    node.run();
+    let loaded = perf(&node, "commit --topic members --group-prefix many --check 500");
+    assert_eq!(loaded["commits"], 500);
+    assert!(loaded["loaded_s"].as_f64() > Some(0.0));
+    let bootstrap = node.bootstrap();
+    let line = "perf commit --topic members --group-prefix none --check 7";
+    let args: Vec<&str> = line.split_whitespace().chain(["--bootstrap-server", &bootstrap]).collect();
+    Tool::odradek(&args).run().fails_with("7 commits are missing");
+}
+
+#[test]
+fn groups_are_held_and_offsets_committed() {
+    groups_and_commits(Peer::Odradek);
+}
+
+#[test]
+fn groups_are_held_and_offsets_committed_on_kafka() {
+    groups_and_commits(Peer::Kafka);
 }
 
 #[test]

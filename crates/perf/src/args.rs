@@ -18,6 +18,10 @@ pub enum Command {
     E2e(E2eArgs),
     /// Hold connections and long-polling consumers that have nothing to do
     Idle(IdleArgs),
+    /// Hold groups of members and tell the time until they are stable, the heartbeats and a rolling restart
+    Group(GroupArgs),
+    /// Commit offsets and tell the rate, and the time until they are acknowledged
+    Commit(CommitArgs),
 }
 
 /// `odradek perf produce`
@@ -80,6 +84,99 @@ pub struct IdleArgs {
     /// How long to hold them
     #[arg(long, value_name = "TIME", value_parser = units::duration, default_value = "10s")]
     pub(crate) duration: Duration,
+    #[command(flatten)]
+    pub(crate) run: Run,
+}
+
+/// `odradek perf group`
+#[derive(Args, Clone, Debug)]
+pub struct GroupArgs {
+    #[command(flatten)]
+    pub(crate) target: Target,
+    /// Which protocol the members speak
+    #[arg(long, value_name = "PROTOCOL", default_value = "consumer")]
+    pub(crate) protocol: Protocol,
+    /// Groups
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) groups: usize,
+    /// Members of each group
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    pub(crate) members: usize,
+    /// The beginning of the groups' names; the same groups cannot be used by two protocols at once
+    #[arg(long, value_name = "NAME", default_value = "perf")]
+    pub(crate) group_prefix: String,
+    /// Time between two heartbeats of a member outside of the measurement; by default 3s, or what the broker says
+    #[arg(long, value_name = "TIME", value_parser = units::duration)]
+    pub(crate) heartbeat_interval: Option<Duration>,
+    /// Time without a heartbeat after which a classic member is out
+    #[arg(long, value_name = "TIME", value_parser = units::duration, default_value = "45s")]
+    pub(crate) session_timeout: Duration,
+    /// How long members may take to join again
+    #[arg(long, value_name = "TIME", value_parser = units::duration, default_value = "60s")]
+    pub(crate) rebalance_timeout: Duration,
+    /// Connections that heartbeats share; the requests of the classic protocol that wait for other members have one a member
+    #[arg(long, value_name = "N", default_value_t = 16)]
+    pub(crate) connections: usize,
+    /// Heartbeats that wait for their answer on a connection, without --rate
+    #[arg(long, value_name = "N", default_value_t = 4)]
+    pub(crate) in_flight: usize,
+    /// Heartbeats a second of all members together during the measurement; without it as many as are answered
+    #[arg(long, value_name = "N", value_parser = units::count)]
+    pub(crate) rate: Option<u64>,
+    /// Time of the measurement of heartbeats; 0 leaves it out
+    #[arg(long, value_name = "TIME", value_parser = units::duration, default_value = "5s")]
+    pub(crate) duration: Duration,
+    /// Time before the measurement of heartbeats
+    #[arg(long, value_name = "TIME", value_parser = units::duration, default_value = "0s")]
+    pub(crate) warmup: Duration,
+    /// Restart N members of each group at once, wait until the groups are stable, restart the next N, and so on
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(crate) roll: usize,
+    /// Steps of the rolling restart; by default until every member was restarted
+    #[arg(long, value_name = "N")]
+    pub(crate) roll_steps: Option<usize>,
+    /// How long groups may take to be stable
+    #[arg(long, value_name = "TIME", value_parser = units::duration, default_value = "2m")]
+    pub(crate) limit: Duration,
+    #[command(flatten)]
+    pub(crate) run: Run,
+}
+
+/// `odradek perf commit`
+#[derive(Args, Clone, Debug)]
+pub struct CommitArgs {
+    #[command(flatten)]
+    pub(crate) target: Target,
+    /// Groups that offsets are committed for
+    #[arg(long, value_name = "N", default_value_t = 16)]
+    pub(crate) groups: usize,
+    /// The beginning of the groups' names
+    #[arg(long, value_name = "NAME", default_value = "perf")]
+    pub(crate) group_prefix: String,
+    /// Partitions of one commit
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) partitions_per_commit: usize,
+    /// Connections to each coordinator
+    #[arg(long, value_name = "N", default_value_t = 4)]
+    pub(crate) connections: usize,
+    /// Commits that wait for their answer on a connection, without --rate
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) in_flight: usize,
+    /// Commits a second, at even distances, latency counted from the moment a commit should have been sent
+    #[arg(long, value_name = "N", value_parser = units::count)]
+    pub(crate) rate: Option<u64>,
+    /// Time of the measurement
+    #[arg(long, value_name = "TIME", value_parser = units::duration, default_value = "10s")]
+    pub(crate) duration: Duration,
+    /// Time before the measurement
+    #[arg(long, value_name = "TIME", value_parser = units::duration, default_value = "0s")]
+    pub(crate) warmup: Duration,
+    /// Commit N different pairs of group and partition, every partition for as many groups as that takes, and stop
+    #[arg(long, value_name = "N", value_parser = units::count, conflicts_with_all = ["rate", "check"])]
+    pub(crate) fill: Option<u64>,
+    /// Wait until the groups of --fill N are loaded, tell how long that took, and count their commits
+    #[arg(long, value_name = "N", value_parser = units::count, conflicts_with = "rate")]
+    pub(crate) check: Option<u64>,
     #[command(flatten)]
     pub(crate) run: Run,
 }
@@ -245,6 +342,15 @@ impl Acks {
 pub(crate) enum Spread {
     Batch,
     Record,
+}
+
+/// What members of a group speak.
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Protocol {
+    /// JoinGroup, SyncGroup, Heartbeat
+    Classic,
+    /// ConsumerGroupHeartbeat, KIP-848
+    Consumer,
 }
 
 /// What values hold.

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use base::Uuid;
+use bytes::Bytes;
 use wire::api_versions_request::ApiVersionsRequest;
 use wire::api_versions_response::ApiVersionsResponse;
 use wire::create_topics_request::{CreatableTopic, CreatableTopicConfig, CreateTopicsRequest};
@@ -24,7 +25,7 @@ use crate::plan::{Plan, TopicPlan};
 
 /// Questions for leaders, and the like, until a cluster counts as broken: some five minutes, as thousands of new partitions
 /// take a broker that long.
-const LEADER_STEPS_MAX: u32 = 300;
+pub(crate) const LEADER_STEPS_MAX: u32 = 300;
 /// The first pause between two of them; each one is twice as long, up to [`LEADER_PAUSE_MS_MAX`], so that asking does not keep
 /// the broker from what is waited for.
 const LEADER_PAUSE_MS_MIN: u64 = 10;
@@ -129,6 +130,11 @@ impl Admin {
     /// The versions this broker speaks.
     pub(crate) fn versions(&self) -> &Versions {
         &self.versions
+    }
+
+    /// Asks and waits.
+    pub(crate) async fn ask(&mut self, key: ApiKey, version: i16, body: &impl Encode) -> Result<(Bytes, i32), String> {
+        self.asking.ask_soon(key, version, body).await
     }
 
     /// Asks once for `topics`. Topics that do not exist, and those that have a partition without a leader, stand there
@@ -255,7 +261,8 @@ impl Admin {
     }
 }
 
-async fn pause(step: u32) {
+/// A pause before step number `step` of asking again.
+pub(crate) async fn pause(step: u32) {
     let ms = LEADER_PAUSE_MS_MIN << step.min(10);
     reactor::sleep(Duration::from_millis(ms.min(LEADER_PAUSE_MS_MAX))).await;
 }
@@ -378,7 +385,8 @@ pub(crate) fn hello() -> impl Encode {
     }
 }
 
-fn check(code: i16, what: impl FnOnce() -> String) -> Result<(), String> {
+/// An error code as a sentence.
+pub(crate) fn check(code: i16, what: impl FnOnce() -> String) -> Result<(), String> {
     let error = ErrorCode(code);
     if error.is_none() { Ok(()) } else { Err(format!("{}: {error} ({})", what(), error.message())) }
 }

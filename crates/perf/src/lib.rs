@@ -8,15 +8,21 @@
 //! counts from that moment: a broker that stalls is charged with all the records that had to wait (no coordinated
 //! omission). Without one, every connection sends as fast as it is answered.
 //!
-//! It does not know the broker of this project, nor groups: partitions are assigned to consumers, not negotiated.
+//! It does not know the broker of this project. `group` and `commit` speak the protocols of groups; everything else assigns
+//! partitions to consumers and negotiates nothing.
 
 mod args;
 mod cluster;
+mod commit;
 mod conn;
 mod consume;
+mod coordinator;
 mod core;
 mod crc_shift;
+mod drive;
+mod group;
 mod idle;
+mod link;
 mod meter;
 mod plan;
 mod produce;
@@ -27,7 +33,7 @@ mod template;
 mod units;
 mod watch;
 
-pub use crate::args::{Command, ConsumeArgs, E2eArgs, IdleArgs, ProduceArgs};
+pub use crate::args::{Command, CommitArgs, ConsumeArgs, E2eArgs, GroupArgs, IdleArgs, ProduceArgs};
 
 /// Why a run ends without success.
 #[derive(Debug)]
@@ -43,13 +49,26 @@ pub enum Failure {
 /// # Errors
 /// [`Failure`]; when records failed, after the result was printed.
 pub fn run(command: Command) -> Result<(), Failure> {
-    let plan = plan::Plan::of(command).map_err(Failure::Usage)?;
-    let json = plan.run.json.clone();
-    let outcome = run::run(plan).map_err(Failure::Run)?;
-    print!("{}", outcome.text());
-    if let Some(path) = json {
-        std::fs::write(&path, format!("{}\n", outcome.json()))
+    let (file, told) = match command {
+        Command::Commit(args) => {
+            commit::plan(&args).map_err(Failure::Usage)?;
+            (args.run.json.clone(), commit::run(args).map_err(Failure::Run)?)
+        }
+        Command::Group(args) => {
+            group::plan(&args).map_err(Failure::Usage)?;
+            (args.run.json.clone(), group::run(args).map_err(Failure::Run)?)
+        }
+        load => {
+            let plan = plan::Plan::of(load).map_err(Failure::Usage)?;
+            let file = plan.run.json.clone();
+            let outcome = run::run(plan).map_err(Failure::Run)?;
+            (file, coordinator::Told { text: outcome.text(), json: outcome.json(), failure: outcome.failure() })
+        }
+    };
+    print!("{}", told.text);
+    if let Some(path) = file {
+        std::fs::write(&path, format!("{}\n", told.json))
             .map_err(|error| Failure::Run(format!("{}: {error}", path.display())))?;
     }
-    outcome.failure().map_or(Ok(()), |why| Err(Failure::Run(why)))
+    told.failure.map_or(Ok(()), |why| Err(Failure::Run(why)))
 }

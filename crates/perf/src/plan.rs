@@ -99,6 +99,7 @@ impl Plan {
                 plan.read = Some(ReadPlan { from: From::End, ..read(args.read)? });
                 plan.checked()
             }
+            Command::Group(_) | Command::Commit(_) => unreachable!("groups have plans of their own"),
             Command::Idle(args) => {
                 let mut plan = Plan::base("idle", args.target, None, args.run)?;
                 plan.duration = Some(args.duration);
@@ -110,7 +111,8 @@ impl Plan {
         }
     }
 
-    fn base(mode: &'static str, target: Target, extent: Option<Extent>, run: Run) -> Result<Plan, String> {
+    /// What every plan begins with.
+    pub(crate) fn base(mode: &'static str, target: Target, extent: Option<Extent>, run: Run) -> Result<Plan, String> {
         let mut bootstrap = Vec::new();
         for text in &target.bootstrap_server {
             let parts = text.rsplit_once(':').and_then(|(host, port)| Some((host, port.parse::<u16>().ok()?)));
@@ -163,20 +165,12 @@ impl Plan {
         if self.records == Some(0) || self.duration == Some(Duration::ZERO) {
             return Err("--records and --duration must be positive".to_owned());
         }
-        if let Some(files) = open_files_max().filter(|max| connections + OTHER_FILES > *max) {
-            return Err(format!(
-                "{connections} connections need more open files than the limit of {files}; raise it with ulimit -n"
-            ));
-        }
+        enough_files(connections)?;
         let half = std::thread::available_parallelism().map_or(1, usize::from).div_ceil(2);
         let threads = if self.threads == 0 { half } else { self.threads };
         within("--threads", threads, 1, 256)?;
         self.threads = threads.min(connections);
-        if let Some(path) = &self.run.json
-            && let Some(folder) = path.parent().filter(|p| !p.as_os_str().is_empty() && !p.is_dir())
-        {
-            return Err(format!("--json: {} is no folder", folder.display()));
-        }
+        self.run.check()?;
         Ok(self)
     }
 
@@ -261,8 +255,31 @@ fn read(args: Read) -> Result<ReadPlan, String> {
     })
 }
 
-fn within(name: &str, value: usize, min: usize, max: usize) -> Result<(), String> {
+/// Refuses a number outside of its bounds.
+pub(crate) fn within(name: &str, value: usize, min: usize, max: usize) -> Result<(), String> {
     if (min..=max).contains(&value) { Ok(()) } else { Err(format!("{name}: {value} lies outside {min} to {max}")) }
+}
+
+/// Refuses connections beyond the limit of open files.
+pub(crate) fn enough_files(connections: usize) -> Result<(), String> {
+    match open_files_max().filter(|max| connections + OTHER_FILES > *max) {
+        Some(files) => Err(format!(
+            "{connections} connections need more open files than the limit of {files}; raise it with ulimit -n"
+        )),
+        None => Ok(()),
+    }
+}
+
+impl Run {
+    /// Refuses a result that cannot be written.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        if let Some(path) = &self.json
+            && let Some(folder) = path.parent().filter(|p| !p.as_os_str().is_empty() && !p.is_dir())
+        {
+            return Err(format!("--json: {} is no folder", folder.display()));
+        }
+        Ok(())
+    }
 }
 
 /// The soft limit of open files.

@@ -17,7 +17,7 @@ const QUANTILES: [(&str, f64); 6] =
 /// Points of the latency curve per halving of what is left above them.
 const CURVE_TICKS: u32 = 5;
 /// Records left unsent at the end are told of when they are more than one in so many: a few are always on their way.
-const UNSENT_TOLD_BELOW: u64 = 100;
+pub(crate) const UNSENT_TOLD_BELOW: u64 = 100;
 const MIB: f64 = (1 << 20) as f64;
 
 /// One second of a run.
@@ -46,6 +46,20 @@ impl Second {
         }
     }
 
+    /// A second of operations that are only sent.
+    pub(crate) fn of_sent(measured: bool, meters: &Meters) -> Second {
+        let latency = &meters.sent.latency;
+        let at = |q| latency.value_at_quantile(q);
+        Second {
+            measured,
+            records: meters.sent.records,
+            read: 0,
+            mib: 0.0,
+            latency_us: if latency.is_empty() { [0; 3] } else { [at(0.5), at(0.99), at(1.0)] },
+            failures: meters.has_failures(),
+        }
+    }
+
     /// A line of progress.
     pub(crate) fn line(&self, number: usize) -> String {
         let [p50, p99, max] = self.latency_us.map(|us| us as f64 / 1000.0);
@@ -57,7 +71,8 @@ impl Second {
         )
     }
 
-    fn json(&self) -> Value {
+    /// The second for other programs.
+    pub(crate) fn json(&self) -> Value {
         json!({
             "measured": self.measured, "records": self.records, "records_read": self.read, "mib": self.mib,
             "p50_us": self.latency_us[0], "p99_us": self.latency_us[1], "max_us": self.latency_us[2],
@@ -176,8 +191,8 @@ impl Outcome {
             "started_ms": self.started_ms, "elapsed_s": self.elapsed_s, "interrupted": self.interrupted,
             "metadata_us": self.metadata_us, "produce_version": self.versions.0, "fetch_version": self.versions.1,
             "settings": self.settings(),
-            "sent": self.plan.load.is_some().then(|| self.meter_json(&total.sent)),
-            "read": self.plan.read.is_some().then(|| self.meter_json(&total.read)),
+            "sent": self.plan.load.is_some().then(|| meter_json(&total.sent, self.elapsed_s)),
+            "read": self.plan.read.is_some().then(|| meter_json(&total.read, self.elapsed_s)),
             "connections_made": (self.plan.connections > 0).then(|| latency_json(&total.sent.latency)),
             "broken_connections": total.broken, "invalid_batches": total.invalid, "troubles": total.troubles,
             "client": self.usage.own, "watched": self.usage.watched, "disk": self.usage.disk,
@@ -209,22 +224,25 @@ impl Outcome {
         }
         settings
     }
-
-    fn meter_json(&self, meter: &Meter) -> Value {
-        let errors: Map<String, Value> =
-            meter.errors.iter().map(|(code, count)| (ErrorCode(*code).to_string(), json!(count))).collect();
-        json!({
-            "records": meter.records, "bytes": meter.bytes, "wire_bytes": meter.wire_bytes, "batches": meter.batches,
-            "requests": meter.requests, "warmup_records": meter.warm_records, "unsent_records": meter.unsent,
-            "records_per_s": self.rate(meter.records), "mib_per_s": self.rate(meter.bytes) / MIB,
-            "latency": latency_json(&meter.latency),
-            "age": (!meter.age.is_empty()).then(|| latency_json(&meter.age)),
-            "errors": errors,
-        })
-    }
 }
 
-fn latency_text(out: &mut String, what: &str, latency: &Histogram<u64>) {
+/// One direction as JSON.
+pub(crate) fn meter_json(meter: &Meter, elapsed_s: f64) -> Value {
+    let rate = |count: u64| if elapsed_s > 0.0 { count as f64 / elapsed_s } else { 0.0 };
+    let errors: Map<String, Value> =
+        meter.errors.iter().map(|(code, count)| (ErrorCode(*code).to_string(), json!(count))).collect();
+    json!({
+        "records": meter.records, "bytes": meter.bytes, "wire_bytes": meter.wire_bytes, "batches": meter.batches,
+        "requests": meter.requests, "warmup_records": meter.warm_records, "unsent_records": meter.unsent,
+        "records_per_s": rate(meter.records), "mib_per_s": rate(meter.bytes) / MIB,
+        "latency": latency_json(&meter.latency),
+        "age": (!meter.age.is_empty()).then(|| latency_json(&meter.age)),
+        "errors": errors,
+    })
+}
+
+/// The percentiles in a line; nothing where nothing was measured.
+pub(crate) fn latency_text(out: &mut String, what: &str, latency: &Histogram<u64>) {
     if latency.is_empty() {
         return;
     }
@@ -235,7 +253,8 @@ fn latency_text(out: &mut String, what: &str, latency: &Histogram<u64>) {
     let _ = writeln!(out, "mean {:.3}", latency.mean() / 1000.0);
 }
 
-fn latency_json(latency: &Histogram<u64>) -> Value {
+/// The percentiles and the whole curve.
+pub(crate) fn latency_json(latency: &Histogram<u64>) -> Value {
     if latency.is_empty() {
         return Value::Null;
     }

@@ -14,7 +14,7 @@ use crate::core::{Core, Note, Shared};
 use crate::meter::Meters;
 use crate::plan::Plan;
 use crate::report::{self, Outcome, Second};
-use crate::watch::{Disk, Usage};
+use crate::watch::Snapshot;
 use crate::{consume, idle, produce};
 
 /// Submission queue entries of a core's ring.
@@ -159,16 +159,6 @@ async fn tick(core: std::rc::Rc<Core>, id: CoreId) {
     }
 }
 
-impl Snapshot {
-    fn since(&self, before: &Snapshot) -> report::Usages {
-        report::Usages {
-            own: Some(self.own.since(&before.own)),
-            watched: before.watched.as_ref().zip(self.watched.as_ref()).map(|(then, now)| now.since(then)),
-            disk: before.disk.as_ref().zip(self.disk.as_ref()).map(|(then, now)| now.since(then)),
-        }
-    }
-}
-
 /// The main thread's side of a run.
 struct Gathering<'a> {
     shared: &'a Shared,
@@ -188,13 +178,6 @@ struct Start {
     mono_ns: u64,
     wall_ms: i64,
     snapshot: Snapshot,
-}
-
-/// What processes and disk had used at one moment.
-struct Snapshot {
-    own: Usage,
-    watched: Option<Usage>,
-    disk: Option<Disk>,
 }
 
 impl<'a> Gathering<'a> {
@@ -234,12 +217,7 @@ impl<'a> Gathering<'a> {
     }
 
     fn snapshot(&self) -> Snapshot {
-        let run = &self.shared.plan.run;
-        Snapshot {
-            own: Usage::own(),
-            watched: run.watch_pid.and_then(|pid| Usage::of(&pid.to_string())),
-            disk: run.watch_disk.as_deref().and_then(Disk::below),
-        }
+        Snapshot::take(&self.shared.plan.run)
     }
 
     fn interval(&mut self, second: u64, measured: bool, meters: Meters) {

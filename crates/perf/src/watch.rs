@@ -6,6 +6,9 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
+use crate::args::Run;
+use crate::report::Usages;
+
 /// Ticks of `/proc/PID/stat` in a second: USER_HZ, which Linux fixes at 100 on every architecture it shows to users.
 const TICKS_PER_S: f64 = 100.0;
 /// Bytes of a sector in `/proc/diskstats`, whatever the disk's own are.
@@ -128,6 +131,38 @@ impl Disk {
             "written_bytes": self.written_bytes.saturating_sub(before.written_bytes),
             "flushes": self.flushes.saturating_sub(before.flushes),
         })
+    }
+}
+
+/// What processes and disk had used at one moment.
+pub(crate) struct Snapshot {
+    own: Usage,
+    watched: Option<Usage>,
+    disk: Option<Disk>,
+}
+
+impl Snapshot {
+    /// Now, of whatever `run` says is to be watched.
+    pub(crate) fn take(run: &Run) -> Snapshot {
+        Snapshot {
+            own: Usage::own(),
+            watched: run.watch_pid.and_then(|pid| Usage::of(&pid.to_string())),
+            disk: run.watch_disk.as_deref().and_then(Disk::below),
+        }
+    }
+
+    /// Resident memory of the watched process.
+    pub(crate) fn rss_bytes(&self) -> Option<u64> {
+        self.watched.map(|usage| usage.rss_bytes)
+    }
+
+    /// What was used since `before`.
+    pub(crate) fn since(&self, before: &Snapshot) -> Usages {
+        Usages {
+            own: Some(self.own.since(&before.own)),
+            watched: before.watched.as_ref().zip(self.watched.as_ref()).map(|(then, now)| now.since(then)),
+            disk: before.disk.as_ref().zip(self.disk.as_ref()).map(|(then, now)| now.since(then)),
+        }
     }
 }
 

@@ -27,7 +27,17 @@ EXAMPLES
       odradek perf consume --topic perf --stop-at-end --check-crc
 
   1,000 consumers that wait for nothing
-      odradek perf idle --topic perf --consumers 1000 --duration 30s";
+      odradek perf idle --topic perf --consumers 1000 --duration 30s
+
+  A group of 1,000 members until it is stable, as many heartbeats as are answered, and a restart of 100 members at a time
+      odradek perf group --create --partitions 1000 --members 1000 --protocol consumer --roll 100
+
+  The latency of 1,000 offset commits a second
+      odradek perf commit --create --partitions 100 --groups 100 --rate 1k --duration 10s
+
+  1,000,000 offsets of 1,000 groups; after a restart of the broker the time until they are loaded
+      odradek perf commit --create --partitions 1000 --fill 1m
+      odradek perf commit --partitions 1000 --check 1m";
 
 pub(crate) fn run(args: Args) -> Outcome {
     ::perf::run(args.command).map_err(|failure| match failure {
