@@ -86,6 +86,11 @@ impl Tool {
         Tool::of(command, format!("kcat {}", args.join(" ")))
     }
 
+    /// A program of the system by its name alone.
+    pub fn sh(name: &str) -> Tool {
+        Tool::of(Command::new(name), name.to_owned())
+    }
+
     /// The `odradek` binary itself.
     pub fn odradek(args: &[&str]) -> Tool {
         let mut command = Command::new(peers::odradek());

@@ -1,0 +1,181 @@
+//! One client library in a process of its own, told what to do line by line; tests/clients/README.md has the commands.
+
+use std::io::{BufRead, BufReader, Write};
+use std::path::PathBuf;
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::OnceLock;
+use std::sync::mpsc::{self, Receiver};
+use std::thread;
+use std::time::Duration;
+
+use odradek_tests::peers;
+use serde_json::{Value, json};
+
+/// The clients under test, in the order of the README's table.
+pub const CLIENTS: [&str; 7] =
+    ["kafka-python", "aiokafka", "confluent-kafka", "franz-go", "sarama", "kafka-go", "kafkajs"];
+
+/// How long one command may take. A safety net against hangs, not a measurement.
+const ANSWER_LIMIT: Duration = Duration::from_secs(150);
+
+/// A running agent; killed when dropped.
+pub struct Agent {
+    /// Name as in [`CLIENTS`].
+    pub name: &'static str,
+    /// What it says of its library.
+    pub features: Features,
+    child: Child,
+    stdin: ChildStdin,
+    answers: Receiver<String>,
+}
+
+/// What a client library can do, by its agent.
+#[derive(Clone, Default, Debug)]
+pub struct Features {
+    /// Version of the library.
+    pub version: String,
+    /// Codecs it can write and read.
+    pub codecs: Vec<String>,
+    /// Whether it writes with idempotence.
+    pub idempotence: bool,
+    /// Whether it writes without.
+    pub plain: bool,
+    /// Whether it reads partitions without a group.
+    pub assign: bool,
+    /// Group protocols.
+    pub protocols: Vec<String>,
+    /// Kinds of records that it cannot write.
+    pub lacks: Vec<String>,
+    /// Whether it gives empty bytes as null when it reads.
+    pub blurs: bool,
+}
+
+impl Features {
+    fn of(value: &Value) -> Features {
+        let strings = |name: &str| -> Vec<String> {
+            let list = value[name].as_array().into_iter().flatten();
+            list.map(|one| one.as_str().expect("a string").to_owned()).collect()
+        };
+        let idempotence = value["idempotence"].as_array().expect("a list");
+        Features {
+            version: value["version"].as_str().expect("a version").to_owned(),
+            codecs: strings("codecs"),
+            idempotence: idempotence.contains(&json!(true)),
+            plain: idempotence.contains(&json!(false)),
+            assign: value["assign"].as_bool().expect("a flag"),
+            protocols: strings("protocols"),
+            lacks: strings("lacks"),
+            blurs: value["blurs"].as_bool().expect("a flag"),
+        }
+    }
+}
+
+impl Agent {
+    /// Starts the agent of a client.
+    pub fn start(name: &'static str, bootstrap: &str) -> Agent {
+        let mut command = command(name);
+        command.arg(bootstrap).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::inherit());
+        let mut child = command.spawn().unwrap_or_else(|e| panic!("{name} does not start: {e}"));
+        let stdin = child.stdin.take().expect("stdin is a pipe");
+        let stdout = BufReader::new(child.stdout.take().expect("stdout is a pipe"));
+        let (tell, answers) = mpsc::channel();
+        thread::spawn(move || {
+            for line in stdout.lines() {
+                let Ok(line) = line else { return };
+                if tell.send(line).is_err() {
+                    return;
+                }
+            }
+        });
+        let mut agent = Agent { name, features: Features::default(), child, stdin, answers };
+        agent.features = Features::of(&agent.ask(&json!({ "cmd": "features" })));
+        agent
+    }
+
+    /// The answer to a command, which must succeed.
+    pub fn ask(&mut self, ask: &Value) -> Value {
+        let name = self.name;
+        writeln!(self.stdin, "{ask}").unwrap_or_else(|e| panic!("{name} is gone: {e}"));
+        let line = self.answers.recv_timeout(ANSWER_LIMIT).unwrap_or_else(|e| panic!("{name}: {e} to {}", brief(ask)));
+        let answer: Value = serde_json::from_str(&line).unwrap_or_else(|e| panic!("{name} says {line}: {e}"));
+        for failure in ["error", "unsupported"] {
+            if let Some(text) = answer[failure].as_str() {
+                panic!("{name} to {}: {failure}: {text}", brief(ask));
+            }
+        }
+        answer
+    }
+}
+
+impl Drop for Agent {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A command for a message, without its long lists.
+fn brief(ask: &Value) -> String {
+    ask.to_string().chars().take(300).collect()
+}
+
+fn sources() -> PathBuf {
+    peers::root().join("tests/clients")
+}
+
+/// Where `scripts/install-peers` put the libraries: `ODRADEK_CLIENTS` or `.cache/clients`.
+fn installed() -> &'static PathBuf {
+    static INSTALLED: OnceLock<PathBuf> = OnceLock::new();
+    INSTALLED.get_or_init(|| {
+        let dir =
+            std::env::var_os("ODRADEK_CLIENTS").map_or_else(|| peers::root().join(".cache/clients"), PathBuf::from);
+        for part in ["python", "go", "node"] {
+            assert!(dir.join(part).is_dir(), "{} is missing: run scripts/install-peers", dir.join(part).display());
+        }
+        dir
+    })
+}
+
+fn command(name: &str) -> Command {
+    let python = |source: &str| {
+        let mut command = Command::new(installed().join("python/bin/python"));
+        command.arg(sources().join("python").join(source));
+        command
+    };
+    let go = |client: &str| {
+        let mut command = Command::new(go_agent());
+        command.arg(client);
+        command
+    };
+    match name {
+        "kafka-python" => python("kafka_python_agent.py"),
+        "aiokafka" => python("aiokafka_agent.py"),
+        "confluent-kafka" => python("confluent_agent.py"),
+        "franz-go" => go("franz"),
+        "sarama" | "kafka-go" => go(name),
+        "kafkajs" => {
+            let mut command = Command::new("node");
+            command.arg(sources().join("node/kafkajs_agent.js"));
+            command.env("NODE_PATH", installed().join("node/node_modules"));
+            command
+        }
+        other => panic!("no agent for {other}"),
+    }
+}
+
+/// The program of the Go clients, built from the modules that `scripts/install-peers` fetched.
+fn go_agent() -> &'static PathBuf {
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    BUILT.get_or_init(|| {
+        let program = installed().join("go/agent");
+        let status = Command::new("go")
+            .args(["build", "-mod=readonly", "-o"])
+            .args([program.as_os_str(), ".".as_ref()])
+            .current_dir(sources().join("go"))
+            .envs([("GOPATH", installed().join("go/path")), ("GOPROXY", "off".into()), ("GOTOOLCHAIN", "local".into())])
+            .status()
+            .expect("Go is installed");
+        assert!(status.success(), "the agents of the Go clients do not build");
+        program
+    })
+}
