@@ -11,9 +11,10 @@ use std::fmt::Write;
 
 use regex::{Regex, RegexBuilder};
 
-/// Memory of a compiled expression in bytes. Thousands of alternatives fit; what repetition of repetition would blow up does
-/// not.
-const COMPILED_BYTES_MAX: usize = 1 << 20;
+/// Memory of a compiled expression in bytes. Hundreds of names fit; what repetition of repetition would blow up does not. It
+/// also bounds the time that one name takes: the engine's lazy automaton needs no more than some milliseconds for the worst of
+/// this size, where its slow path takes seconds for one of a megabyte.
+const COMPILED_BYTES_MAX: usize = 256 << 10;
 /// Most repetitions that `{n,m}` may ask for, as in RE2.
 const REPEAT_MAX: u32 = 1000;
 /// Longest expression in bytes: as many as the key of its record can say.

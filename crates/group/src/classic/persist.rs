@@ -42,12 +42,13 @@ impl ClassicGroup {
         records::group_metadata(id, value)
     }
 
-    /// Writes the group as it is.
+    /// Writes the group as it is. One that is too large for a record stays as the log has it: the log would refuse the
+    /// record, and with it everything else that is decided in its partition.
     pub fn write(&self, turn: &mut Turn<'_>) {
+        let limit = turn.config.record_bytes_max;
         match self.record(turn.id, |_, member| &member.assignment) {
-            Ok(record) => turn.out.records.push(record),
-            // Its parts were told by the protocol's strings, which a record can hold too.
-            Err(TooLong) => warn!(group = &**turn.id, "the group cannot be written"),
+            Ok(record) if record.size() <= limit => turn.out.records.push(record),
+            Ok(_) | Err(TooLong) => warn!(group = &**turn.id, limit, "the group is too large for one record"),
         }
     }
 

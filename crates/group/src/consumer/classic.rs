@@ -233,7 +233,7 @@ impl GroupShard {
             None => after,
         };
         let regex_due = decision.regex_due;
-        out.records.extend(decision.records.finish()?);
+        out.records.extend(decision.records.finish(env.config.record_bytes_max)?);
         Ok(Joined { id: before.id, is_known: before.is_known, member, regex_due, downgrade })
     }
 

@@ -274,7 +274,7 @@ impl GroupShard {
             revoke: Revoke::Keep,
         };
         let (decided, records) = decide(decision, env, request, client)?;
-        out.records.extend(records.finish()?);
+        out.records.extend(records.finish(env.config.record_bytes_max)?);
         if let Some(made) = made {
             self.leave_classic_group(env, &request.group_id, &made.group, out);
         }

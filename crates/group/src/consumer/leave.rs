@@ -41,7 +41,7 @@ impl GroupShard {
         if request.instance_id.is_some() && request.member_epoch == STATIC_LEAVE_EPOCH {
             let mut records = Records::new(group_id);
             records.current(&id, &away(member));
-            out.records.extend(records.finish()?);
+            out.records.extend(records.finish(env.config.record_bytes_max)?);
             return Ok(HeartbeatReply::left(id, STATIC_LEAVE_EPOCH));
         }
         self.fence_members(env, group_id, std::slice::from_ref(&id), out)?;
@@ -76,7 +76,7 @@ impl GroupShard {
         let Some(Group::Consumer(group)) = groups.get(group_id) else { return Ok(()) };
         let mut records = Records::new(group_id);
         remove(group, ids, env.image, consumer, &mut records);
-        out.records.extend(records.finish()?);
+        out.records.extend(records.finish(env.config.record_bytes_max)?);
         Ok(())
     }
 }

@@ -109,7 +109,7 @@ impl GroupShard {
         let Some(Group::Consumer(group)) = self.groups.get(group_id) else { return Ok(()) };
         let mut records = Records::new(group_id);
         records.group_gone(group, |id| id);
-        out.records.extend(records.finish()?);
+        out.records.extend(records.finish(env.config.record_bytes_max)?);
         self.become_classic(env, group_id, left, Some("the last member of the consumer protocol is gone"), out);
         Ok(())
     }
@@ -129,7 +129,7 @@ impl GroupShard {
             .ok_or_else(|| Refusal::new(ErrorCode::INCONSISTENT_GROUP_PROTOCOL, ""))?;
         let mut records = Records::new(group_id);
         records.group_gone(group, |id| if replaced.as_deref() == Some(id) { &joined.id } else { id });
-        out.records.extend(records.finish()?);
+        out.records.extend(records.finish(env.config.record_bytes_max)?);
         let reason = (joined.downgrade == Some(true)).then_some("the assignment was to change");
         self.become_classic(env, group_id, classic, reason, out);
         Ok(())
@@ -201,7 +201,9 @@ fn upgraded(
         not_found(format!("Cannot upgrade classic group {group_id} to consumer group because {reason}."))
     };
     let malformed = |NoSubscription: NoSubscription| cannot("the embedded consumer protocol is malformed");
-    let protocol = classic.protocol.as_deref().ok_or_else(|| malformed(NoSubscription))?;
+    // Before its first generation the group has chosen none; Apache Kafka fails on that.
+    let chosen = classic.protocol.clone().or_else(|| classic.select_protocol());
+    let protocol = chosen.as_deref().ok_or_else(|| malformed(NoSubscription))?;
     let mut group = ConsumerGroup::default();
     (group.epoch, group.assignment_epoch) = (classic.generation, classic.generation);
     let mut taken = BTreeSet::new();

@@ -59,7 +59,7 @@ impl ConsumerGroup {
         let mut all = records::Records::new(group_id);
         all.group_gone(self, |id| id);
         // Its ids came from records, so that records can hold them.
-        records.extend(all.finish().unwrap_or_default());
+        records.extend(all.finish(usize::MAX).unwrap_or_default());
     }
 }
 

@@ -41,9 +41,11 @@ impl<'g> Records<'g> {
         Records { group_id, records: Vec::new(), too_long: false }
     }
 
-    /// The records, unless a text in one of them is longer than the format can say.
-    pub fn finish(self) -> Result<Vec<CoordinatorRecord>, TooLong> {
-        if self.too_long { Err(TooLong) } else { Ok(self.records) }
+    /// The records, unless a text in one of them is longer than the format can say, or one is larger than `bytes_max`: the
+    /// log would refuse it, and with it everything else that is decided in its partition.
+    pub fn finish(self, bytes_max: usize) -> Result<Vec<CoordinatorRecord>, TooLong> {
+        let fit = !self.too_long && self.records.iter().all(|record| record.size() <= bytes_max);
+        if fit { Ok(self.records) } else { Err(TooLong) }
     }
 
     /// Adds a record made elsewhere.

@@ -24,6 +24,9 @@ impl Refusal {
 
 impl From<TooLong> for Refusal {
     fn from(TooLong: TooLong) -> Refusal {
-        Refusal::new(ErrorCode::UNKNOWN_SERVER_ERROR, "A text is too long to be stored.")
+        Refusal::new(
+            ErrorCode::UNKNOWN_SERVER_ERROR,
+            "What there is to store is too large for a record of the offsets topic.",
+        )
     }
 }

@@ -53,7 +53,7 @@ impl GroupShard {
         if changed || hash != group.metadata_hash {
             records.epoch(group.epoch + 1, hash);
         }
-        match records.finish() {
+        match records.finish(env.config.record_bytes_max) {
             Ok(records) => out.records.extend(records),
             Err(_) => warn!(group = group_id, "what the regular expressions match is too long to be stored"),
         }

@@ -279,3 +279,18 @@ fn group_options_override_the_brokers() {
     world.pass_ms(1);
     assert_eq!(world.group_state().0, "Empty");
 }
+
+#[test]
+fn a_member_too_large_for_a_record_is_refused_and_leaves_nothing_behind() {
+    let mut world = world();
+    let (epoch, _) = join("a", &["t0"]).ok(&mut world);
+    world.config.record_bytes_max = 10_000;
+    let long: Vec<String> = (0..1_000).map(|n| format!("a-topic-that-is-not-there-{n}")).collect();
+    let names: Vec<&str> = long.iter().map(String::as_str).collect();
+    for beat in [join("b", &names), join("a", &names), beat("a", epoch).topics(&names)] {
+        let answer = beat.send(&mut world);
+        assert_eq!(answer.error, ErrorCode::UNKNOWN_SERVER_ERROR, "{}", answer.message);
+    }
+    assert_eq!(beat("a", epoch).ok(&mut world), (epoch, None));
+    join("b", &["t0"]).ok(&mut world);
+}

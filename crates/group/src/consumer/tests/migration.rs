@@ -188,6 +188,21 @@ fn what_cannot_be_upgraded_stays_classic() {
 }
 
 #[test]
+fn a_classic_group_before_its_first_generation_is_upgraded_too() {
+    let mut world = world("bidirectional");
+    world.config.initial_rebalance_delay_ms = 3_000;
+    let (_, first) = world.join_now(&classic("", &["t0"], &[]));
+    let waiting = classic(&first.member_id, &["t0"], &[]).send(&mut world);
+    assert_eq!(world.state(GROUP), "PreparingRebalance");
+    join("new", &["t0"]).ok(&mut world);
+    let told = world.joined(waiting).expect("answered");
+    assert_eq!(ErrorCode(told.error_code), ErrorCode::REBALANCE_IN_PROGRESS);
+    let again = classic(&first.member_id, &["t0"], &[]).send(&mut world);
+    let told = world.joined(again).expect("answered");
+    assert_eq!(ErrorCode(told.error_code), ErrorCode::NONE);
+}
+
+#[test]
 fn whoever_waits_in_the_classic_group_has_to_join_again() {
     let mut world = world("bidirectional");
     let old = classic_group(&mut world);
