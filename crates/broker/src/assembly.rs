@@ -359,6 +359,7 @@ async fn lead(
     (setup.on_ready)(&endpoints);
     reactor::stopping().await;
     tracing::info!("stopping");
+    core.groups.stop();
     net.drain(DRAIN_MS).await;
     let others = usize::from(setup.layout.data_cores - 1);
     boot.each(others, |message| matches!(message, Boot::Drained)).await?;
@@ -396,6 +397,7 @@ async fn follow(
     boot.one(|message| matches!(message, Boot::Serve)).await?;
     accept(net, listeners);
     reactor::stopping().await;
+    core.groups.stop();
     net.drain(DRAIN_MS).await;
     boot.tell_first(Boot::Drained).await;
     boot.one(|message| matches!(message, Boot::Close)).await?;

@@ -101,6 +101,8 @@ pub async fn run_dedicated(setup: &Setup, mesh: Rc<Mesh>, boot: &BootPort) -> Re
     let serving = spawn(Class::Latency, serving);
     let exit = boot.one(|message| matches!(message, Boot::Exit)).await;
     serving.abort();
-    let closed = host.close().await;
-    exit.map(|_| ()).and(closed)
+    // When another core has ended early the controller cannot finish: that core takes in no metadata any more. The next start
+    // finds what a crash leaves.
+    exit?;
+    host.close().await
 }

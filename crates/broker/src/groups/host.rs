@@ -20,7 +20,7 @@ use std::time::Duration;
 use wire::ErrorCode;
 
 /// Bytes of keys and values in one batch: a quarter of the default `max.message.bytes`, so that the framing of many small
-/// records fits too. A single larger record goes alone.
+/// records fits too; half of a smaller `message.max.bytes`. A single larger record goes alone.
 const BATCH_BYTES_MAX: usize = 256 << 10;
 
 /// Pause before a partition whose log failed is loaded again, in milliseconds: the first, and the longest.
@@ -201,7 +201,8 @@ impl Host {
                 self.with_env(core, |shell, env| shell.expire(env, now.wall_ms));
                 self.deliver(None);
             }
-            let batch = self.shell.borrow_mut().take_batch(BATCH_BYTES_MAX);
+            let batch_bytes_max = (core.groups.config().record_bytes_max / 2).min(BATCH_BYTES_MAX);
+            let batch = self.shell.borrow_mut().take_batch(batch_bytes_max);
             match batch {
                 Some(batch) => self.append(core, partition, batch).await?,
                 None if due => reactor::yield_now().await,

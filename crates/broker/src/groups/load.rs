@@ -34,7 +34,8 @@ pub async fn replay<M: Machine>(
     let mut scratch = Scratch::new();
     while from < end && !stop() {
         let chunk = read(partition, from, max_bytes).await?;
-        if chunk.is_empty() {
+        // The host may have resigned during the read, and what it resigned from takes no more records.
+        if chunk.is_empty() || stop() {
             break;
         }
         bytes_read += chunk.len();

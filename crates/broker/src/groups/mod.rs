@@ -41,6 +41,14 @@ impl Groups {
         self.hosts.borrow().values().cloned().collect()
     }
 
+    /// The broker stops: nobody waits any longer for other members, and no session ends because clients are being
+    /// disconnected.
+    pub fn stop(&self) {
+        for host in self.hosts() {
+            host.resign(ErrorCode::NOT_COORDINATOR);
+        }
+    }
+
     fn config(&self) -> Rc<GroupConfig> {
         self.config.borrow().clone()
     }
