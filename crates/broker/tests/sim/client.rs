@@ -36,7 +36,7 @@ impl Client {
     }
 
     /// One request and its response.
-    async fn ask<Q: Encode>(&mut self, api: ApiKey, version: i16, request: &Q) -> io::Result<Bytes> {
+    pub async fn ask<Q: Encode>(&mut self, api: ApiKey, version: i16, request: &Q) -> io::Result<Bytes> {
         self.correlation_id += 1;
         let mut w = Writer::frame();
         let head = RequestHeader {
@@ -154,7 +154,8 @@ impl Client {
     }
 }
 
-fn decode<'a, M: Decode<'a> + Message>(body: &'a Bytes, version: i16) -> io::Result<M> {
+/// Reads a response.
+pub fn decode<'a, M: Decode<'a> + Message>(body: &'a Bytes, version: i16) -> io::Result<M> {
     let mut reader = Reader::new(body);
     let message = M::decode(&mut reader, version).map_err(|_| broken(M::NAME))?;
     reader.finish().map_err(|_| broken(M::NAME))?;

@@ -1,6 +1,9 @@
 //! A whole broker under simulation: produce, crash, recover, fetch. Everything follows from a seed.
 
 mod client;
+mod groups;
+mod known;
+mod members;
 
 use base::{CoreId, Prng, Uuid};
 use broker::assembly::{run_core, seats};
@@ -37,7 +40,7 @@ struct Known {
     sent: u64,
 }
 
-fn config(durability: &str) -> BrokerConfig {
+fn config(durability: &str, more: &[(&str, &str)]) -> BrokerConfig {
     let mut properties = Properties::new();
     let all = [
         ("node.id", "1"),
@@ -50,19 +53,19 @@ fn config(durability: &str) -> BrokerConfig {
         ("odradek.journal.file.bytes", "1048576"),
         ("odradek.tail.cache.bytes", "4194304"),
     ];
-    for (name, value) in all {
-        properties.set(name, value);
+    for (name, value) in all.iter().chain(more) {
+        properties.set(*name, *value);
     }
     BrokerConfig::from_properties(properties).expect("a valid configuration")
 }
 
 /// Adds a broker with the given cores; it starts whenever the node starts.
-fn add_broker(sim: &mut Sim, layout: Layout, durability: &'static str) -> NodeId {
+fn add_broker(sim: &mut Sim, layout: Layout, durability: &'static str, more: &'static [(&str, &str)]) -> NodeId {
     let ready_to_name = std::net::IpAddr::from([0, 0, 0, 0]);
     sim.add_node(usize::from(layout.cores()), move || {
         let id = Uuid::from_u128(0x1234_5678_9abc_4def_8123_4567_89ab_cdef);
         let setup = Arc::new(Setup {
-            config: Arc::new(config(durability)),
+            config: Arc::new(config(durability, more)),
             cluster_id: "MkU3OEVBNTcwNTJENDM2Qk".into(),
             dirs: vec![FormattedDir { path: DIR.into(), id }],
             metadata_dir_id: id,
@@ -184,7 +187,7 @@ fn story(seed: u64) -> u64 {
     let controller_core = if prng.chance(1, 2) { CoreId(data_cores) } else { CoreId(0) };
     // What was only written survives a kill but no power cut.
     let durability = if prng.chance(1, 3) { "written" } else { "durable" };
-    let broker = add_broker(&mut sim, Layout { data_cores, controller_core }, durability);
+    let broker = add_broker(&mut sim, Layout { data_cores, controller_core }, durability, &[]);
     let clients = sim.add_client();
     let addr = SocketAddr::new(sim.ip(broker), PORT);
     let known = Rc::new(RefCell::new(Known::default()));
@@ -209,14 +212,16 @@ fn story(seed: u64) -> u64 {
     sim.trace_hash()
 }
 
-/// Seeds to try; more in `ODRADEK_SIM_SEEDS` for a longer run.
-fn seeds() -> u64 {
-    std::env::var("ODRADEK_SIM_SEEDS").ok().and_then(|text| text.parse().ok()).unwrap_or(6)
+/// Seeds to try: `usual` many, or as many as `ODRADEK_SIM_SEEDS` says, from `ODRADEK_SIM_FIRST_SEED` on.
+fn seeds(usual: u64) -> std::ops::Range<u64> {
+    let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
+    let first = number("ODRADEK_SIM_FIRST_SEED").unwrap_or(0);
+    first..first + number("ODRADEK_SIM_SEEDS").unwrap_or(usual)
 }
 
 #[test]
 fn what_was_acknowledged_is_there_after_any_end() {
-    for seed in 0..seeds() {
+    for seed in seeds(6) {
         println!("seed {seed}");
         story(seed);
     }
