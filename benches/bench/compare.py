@@ -7,7 +7,8 @@ from figures import FIGURES, number
 from report import Samples
 
 FIGURES_COMPARED = ["records_per_s", "broker_cpu_s_per_gib", "requests_per_cpu_s", "p50_ms", "p99_ms", "p99_9_ms", "rss_peak_mib",
-                    "idle_cores", "start_s", "restart_s", "drain_s"]
+                    "idle_cores", "start_s", "restart_s", "drain_s", "stable_s", "roll_s", "heartbeats_per_cpu_s", "commits_per_s",
+                    "commits_per_cpu_s", "load_s", "bytes_per_member", "bytes_per_commit"]
 # Differences below this are never called more than noise: virtual machines differ by more from hour to hour.
 NOISE_MIN = 0.05
 # Ranges of fewer samples than this say nothing.

@@ -39,6 +39,20 @@ FIGURES = {
     "open_files": ("open files", 1, None),
     "maps": ("memory maps", 1, None),
     "drain_s": ("seconds to drain", 1, False),
+    "stable_s": ("seconds to stable", 1, False),
+    "stable_cpu_s": ("broker CPU s to stable", 1, False),
+    "roll_s": ("seconds of rolling restart", 1, False),
+    "roll_step_ms": ("longest step of it ms", 1, False),
+    "roll_cpu_s": ("broker CPU s of it", 1, False),
+    "heartbeats_per_s": ("heartbeats/s", 1, True),
+    "heartbeats_per_cpu_s": ("heartbeats per broker CPU s", 1, True),
+    "bytes_per_member": ("RSS bytes/member", 1, False),
+    "commits_per_s": ("offsets committed/s", 1, True),
+    "commits_per_cpu_s": ("offsets committed per broker CPU s", 1, True),
+    "bytes_per_commit": ("RSS bytes/committed offset", 1, False),
+    "loaded_s": ("seconds to groups loaded", 1, False),
+    "load_s": ("of it loading offsets", 1, False),
+    "rebalance_s": ("seconds of rebalance", 1, False),
     "p99_before_ms": ("producer p99 ms before", 1, False),
     "p99_during_ms": ("producer p99 ms during", 1, False),
 }
@@ -48,7 +62,9 @@ COLUMNS = ["records_per_s", "mib_per_s", "requests_per_s", "p50_ms", "p99_ms", "
            "broker_cpu_s_per_gib", "broker_user_s_per_gib", "broker_system_s_per_gib", "requests_per_cpu_s",
            "broker_cpu_s_per_million_requests", "broker_cores", "client_cores", "disk_bytes_per_byte", "flushes_per_s",
            "switches_per_request", "rss_mib", "rss_peak_mib", "page_cache_mib", "foreign_cores", "unsent_share", "start_s", "stop_s",
-           "restart_s", "metadata_ms", "idle_cores", "open_files", "maps", "drain_s", "p99_before_ms", "p99_during_ms"]
+           "restart_s", "metadata_ms", "idle_cores", "open_files", "maps", "drain_s", "p99_before_ms", "p99_during_ms",
+           "stable_s", "stable_cpu_s", "roll_s", "roll_step_ms", "roll_cpu_s", "heartbeats_per_s", "heartbeats_per_cpu_s",
+           "bytes_per_member", "commits_per_s", "commits_per_cpu_s", "bytes_per_commit", "loaded_s", "load_s", "rebalance_s"]
 
 
 def number(value):
@@ -115,6 +131,55 @@ def _broker(used, main, elapsed):
     return found
 
 
+def _cpu(used):
+    """CPU seconds of a process, or none where it was not watched."""
+    return used["user_s"] + used["system_s"] if used else None
+
+
+def _driven(result):
+    """What heartbeats and commits have in common: latency, the cores that were busy, and what was due and not sent."""
+    sent, elapsed = result["sent"], result["elapsed_s"]
+    found = {f"{name}_ms": sent["latency"][f"{name}_us"] / 1000
+             for name in ("p50", "p95", "p99", "p99_9", "p99_99", "max") if sent["latency"]}
+    for name, used in (("broker_cores", result.get("watched")), ("client_cores", result.get("client"))):
+        if used and elapsed:
+            found[name] = _cpu(used) / elapsed
+    if result["settings"]["load"].get("rate"):
+        found["unsent_share"] = sent["unsent_records"] / max(1, sent["requests"] + sent["unsent_records"])
+    return found
+
+
+def of_group(result):
+    """The figures in a JSON result of `odradek perf group`."""
+    load, start, roll = result["settings"]["load"], result["start"], result.get("roll")
+    found = {"stable_s": start["seconds"], "stable_cpu_s": _cpu(start["watched"])}
+    if roll:
+        found.update(roll_s=roll["seconds"], roll_step_ms=max(roll["steps_ms"]), roll_cpu_s=_cpu(roll["watched"]))
+    if result.get("sent"):
+        found.update(_driven(result), heartbeats_per_s=result["sent"]["records_per_s"])
+        cpu = _cpu(result.get("watched"))
+        if cpu:
+            found["heartbeats_per_cpu_s"] = result["sent"]["records"] / cpu
+    if result.get("rss_stable_bytes"):
+        grown = max(0, result["rss_stable_bytes"] - result["rss_before_bytes"])
+        found["bytes_per_member"] = grown / (load["groups"] * load["members"])
+        found["rss_mib"] = result["rss_stable_bytes"] / (1 << 20)
+    return found
+
+
+def of_commits(result):
+    """The figures in a JSON result of `odradek perf commit`."""
+    found = {**_driven(result), "commits_per_s": result["sent"]["records_per_s"]}
+    if result["elapsed_s"]:
+        found["requests_per_s"] = result["sent"]["requests"] / result["elapsed_s"]
+    cpu = _cpu(result.get("watched"))
+    if cpu:
+        found["commits_per_cpu_s"] = result["sent"]["records"] / cpu
+    if result.get("disk") and result["elapsed_s"]:
+        found["flushes_per_s"] = result["disk"]["flushes"] / result["elapsed_s"]
+    return found
+
+
 JAVA_PRODUCE = re.compile(
     r"(\d+) records sent, ([\d.]+) records/sec \(([\d.]+) MB/sec\), ([\d.]+) ms avg latency, ([\d.]+) ms max latency, "
     r"(\d+) ms 50th, (\d+) ms 95th, (\d+) ms 99th, (\d+) ms 99.9th")
@@ -128,6 +193,19 @@ def of_java_produce(said):
     last = [float(x) for x in found[-1]]
     return {"records_per_s": last[1], "mib_per_s": last[2], "max_ms": last[4], "p50_ms": last[5], "p95_ms": last[6],
             "p99_ms": last[7], "p99_9_ms": last[8]}
+
+
+def of_java_consume(said):
+    """The figures in what kafka-consumer-perf-test printed, or none: start, end, MiB, MiB/s, records, records/s, ms of rebalance,
+    ms of fetching, and the rates of fetching alone."""
+    lines = [line.split(", ") for line in said.splitlines() if re.match(r"\d{4}-\d\d-\d\d [\d:]+, ", line)]
+    if not lines or len(lines[-1]) < 10:
+        return None
+    # The rates without the rebalance: what is fetched, as the tool itself tells it.
+    mib, records, rebalance_ms, fetch_ms, mib_per_s, records_per_s = (float(lines[-1][i]) for i in (2, 4, 6, 7, 8, 9))
+    if not mib or not records:
+        return None
+    return {"records_per_s": records_per_s, "mib_per_s": mib_per_s, "rebalance_s": rebalance_ms / 1000, "drain_s": fetch_ms / 1000}
 
 
 def of_java_e2e(said):

@@ -121,7 +121,9 @@ def one_row(run, broker, name, number, row):
 def brief(sample):
     """A sample in a line."""
     parts = []
-    for name in ("records_per_s", "p99_ms", "broker_cpu_s_per_gib", "idle_cores", "restart_s", "rss_mib", "drain_s"):
+    for name in ("records_per_s", "p99_ms", "broker_cpu_s_per_gib", "idle_cores", "restart_s", "stable_s", "roll_s",
+                 "heartbeats_per_cpu_s", "commits_per_s", "commits_per_cpu_s", "load_s", "bytes_per_member", "bytes_per_commit",
+                 "rss_mib", "drain_s"):
         if sample.get(name) is not None and not (name == "rss_mib" and parts):
             parts.append(f"{figures.FIGURES[name][0]} {figures.number(sample[name])}")
     if sample.get("unsent_share", 0) > 0.01:

@@ -238,8 +238,92 @@ def java_e2e(context, broker, row, _rate):
     return found
 
 
+def java_consume(context, broker, row, _rate):
+    """kafka-consumer-perf-test with a group of one protocol over what was written before."""
+    topic, facts = slug(row.name), row.extra
+    size = int(facts["bytes"] * context.size)
+    fill(context, broker, topic, row, size)
+    records = size // int(option(row, "--record-size")[:-1]) // 1024
+    said, (user, system), own = java(
+        context, broker, "kafka-consumer-perf-test", "--bootstrap-server", broker.bootstrap, "--topic", topic, "--num-records",
+        str(records), "--timeout", "60000", "--hide-header", "--command-property", f"group.protocol={facts['protocol']}",
+        f"group.id=perf-test-{facts['protocol']}")
+    perf(context, broker, "idle", ["--topic", topic, "--consumers", "0", "--connections", "1", "--duration", "1ms", "--delete"], 60,
+         measured=False)
+    found = figures.of_java_consume(said)
+    if not found:
+        raise Failed(f"kafka-consumer-perf-test printed no result: {said[-1000:]}")
+    gib = found["mib_per_s"] * found["drain_s"] / 1024
+    found.update(broker_cpu_s_per_gib=(user + system) / gib, broker_user_s_per_gib=user / gib, broker_system_s_per_gib=system / gib,
+                 broker_cores=(user + system) / found["drain_s"], client_cores=own / found["drain_s"], client_cpu_s_per_gib=own / gib)
+    return found
+
+
+# What warms a broker up before groups are measured: a JVM compiles meanwhile, and the topic of the offsets is made.
+WARM_GROUP = ["--groups", "1", "--members", "20", "--partitions", "20", "--heartbeat-interval", "200ms"]
+
+
+def group(context, broker, row, rate):
+    """Members from their start until they are stable, their heartbeats, and a rolling restart."""
+    topic, protocol = slug(row.name), option(row, "--protocol")
+    warm = ["--topic", f"{topic}-warm", "--create", "--delete", "--group-prefix", f"{topic}-warm", "--protocol", protocol,
+            *WARM_GROUP, "--duration", f"{max(2, context.warmup_s)}s"]
+    perf(context, broker, "group", warm, 120, measured=False)
+    seconds, limit = timed(context)
+    args = ["--topic", topic, "--group-prefix", topic, "--create", "--delete", *row.args, *seconds]
+    if rate:
+        args += ["--rate", str(int(rate))]
+    result = perf(context, broker, "group", args, limit + 600)
+    return {**figures.of_group(result), "rate": rate, "client_threads": 1, "perf": result, **failed(result)}
+
+
+def failed(result):
+    """What of a result says that it is no success."""
+    return {key: result[key] for key in ("failed", "interrupted") if result.get(key)}
+
+
+def commits(context, broker, row, rate):
+    """Offset commits, at the maximum or a rate."""
+    topic = slug(row.name)
+    seconds, limit = timed(context)
+    args = ["--topic", topic, "--group-prefix", topic, "--create", "--delete", *row.args, *seconds]
+    if rate:
+        args += ["--rate", str(int(rate))]
+    result = perf(context, broker, "commit", args, limit)
+    return {**figures.of_commits(result), "rate": rate, "client_threads": 1, "perf": result, **failed(result)}
+
+
+def loading(context, broker, row, _rate):
+    """Many different commits, and the time from the start of the process until all their groups are served, beside that of a
+    start with the same partitions and next to no commits."""
+    topic = slug(row.name)
+    count = str(row.extra["commits"])
+    args = ["--topic", topic, "--partitions", option(row, "--partitions")]
+    few = [*args, "--group-prefix", f"{topic}-warm", "--groups", "1"]
+    many = [*args, "--group-prefix", topic]
+
+    def again(which, commits):
+        stop_s, start_s = broker.end(), broker.start()
+        check = perf(context, broker, "commit", [*which, "--check", commits], 900)
+        return stop_s, start_s + check["loaded_s"], check
+
+    perf(context, broker, "commit", [*few, "--create", "--duration", "1s"], 120, measured=False)
+    _stop_s, empty_s, _check = again(few, "1")
+    # A JVM's code is compiled before memory is looked at.
+    perf(context, broker, "commit", [*few, "--duration", "2s"], 120, measured=False)
+    before = process.memory(broker.pid)[0]
+    result = perf(context, broker, "commit", [*many, "--fill", count], 900)
+    sample = {**figures.of_commits(result), "perf": result, **failed(result)}
+    sample["bytes_per_commit"] = max(0, process.memory(broker.pid)[0] - before) / int(count)
+    sample["stop_s"], sample["loaded_s"], check = again(many, count)
+    sample["load_s"] = max(0, sample["loaded_s"] - empty_s)
+    sample["rss_mib"] = process.memory(broker.pid)[0] / (1 << 20)
+    return {**sample, "check": check, **failed(check)}
+
+
 KINDS = {"produce": produce, "e2e": e2e, "drain": drain, "idle": idle, "partitions": partitions, "restart": restart,
-         "backlog": backlog, "java_produce": java_produce, "java_e2e": java_e2e}
+         "backlog": backlog, "java_produce": java_produce, "java_e2e": java_e2e, "java_consume": java_consume, "group": group,
+         "commits": commits, "loading": loading}
 
 
 def accounts(broker):

@@ -81,6 +81,30 @@ class Tests(unittest.TestCase):
         self.assertEqual(figures.of_java_e2e("Percentiles: 50th = 1, 99th = 5, 99.9th = 9")["p99_9_ms"], 9)
         self.assertIsNone(figures.of_java_produce("ERROR"))
 
+    def test_the_consumer_of_kafka_is_understood(self):
+        said = ("WARN something\n2026-11-29 21:00:00:000, 2026-11-29 21:00:05:500, 512.0000, 93.09, 524288, 95325.1, 3500, 2000, "
+                "256.0000, 262144.0000\n")
+        found = figures.of_java_consume(said)
+        self.assertEqual((found["records_per_s"], found["mib_per_s"], found["rebalance_s"], found["drain_s"]), (262144, 256, 3.5, 2))
+        self.assertIsNone(figures.of_java_consume("start.time, end.time\n"))
+        self.assertIsNone(figures.of_java_consume(said.replace("524288", "0")))
+
+    def test_groups_and_commits_are_understood(self):
+        used = {"user_s": 0.5, "system_s": 0.5}
+        latency = {f"{name}_us": 2000 for name in ("p50", "p95", "p99", "p99_9", "p99_99", "max")}
+        result = {"elapsed_s": 2, "watched": used, "client": used, "settings": {"load": {"groups": 2, "members": 5, "rate": None}},
+                  "sent": {"records": 600, "requests": 300, "records_per_s": 300, "unsent_records": 0, "latency": latency},
+                  "start": {"seconds": 1.5, "watched": used}, "roll": {"seconds": 3, "steps_ms": [1000, 2000], "watched": used},
+                  "rss_before_bytes": 1000, "rss_stable_bytes": 2000}
+        found = figures.of_group(result)
+        self.assertEqual((found["stable_s"], found["roll_step_ms"], found["bytes_per_member"]), (1.5, 2000, 100))
+        self.assertEqual((found["heartbeats_per_cpu_s"], found["p99_ms"], found["broker_cores"]), (600, 2, 0.5))
+        found = figures.of_commits({**result, "disk": {"flushes": 10}})
+        self.assertEqual((found["commits_per_s"], found["commits_per_cpu_s"], found["requests_per_s"]), (300, 600, 150))
+        # Nothing measured but the start; nobody watched.
+        found = figures.of_group({**result, "sent": None, "roll": None, "start": {"seconds": 1, "watched": None}})
+        self.assertNotIn("p99_ms", found)
+
     def test_the_seconds_of_a_drain_are_set_apart(self):
         seconds = [{"measured": i > 0, "p99_us": us} for i, us in enumerate([99000, 1000, 2000, 8000, 9000, 3000])]
         found = run_rows.backlog_figures({"seconds": seconds}, 2, 2.1)

@@ -109,6 +109,26 @@ row("10,000 idle partitions", "partitions", "full", "--topics 100 --partitions 1
 row("restart after kill -9 with 20 GB", "restart", "full", "--partitions 16 --record-size 1k --producers 4 --batch-size 256k",
     extra={"bytes": 20 << 30}, apart=True, without=("kafka-flush1",))
 
+# Groups. Each row has a broker of its own, so that memory is that of its members and offsets.
+for members, sets, roll in ((100, "quick", "--roll 20 --roll-steps 3"), (1000, "full", "--roll 100")):
+    for protocol in ("classic", "consumer"):
+        row(f"one group of {members:,} members, {protocol}", "group", sets,
+            f"--protocol {protocol} --partitions {members} --members {members} --heartbeat-interval 500ms {roll}", apart=True,
+            without=("kafka-flush1",) if sets == "quick" else ())
+for protocol in ("classic", "consumer"):
+    row(f"1,000 groups of 10 members, {protocol}", "group", "full",
+        f"--protocol {protocol} --partitions 10 --groups 1000 --members 10 --heartbeat-interval 3s --connections 64", apart=True,
+        without=("kafka-flush1",))
+row("heartbeats of 100 members, consumer, 2,000/s", "group", "full",
+    "--protocol consumer --partitions 100 --members 100 --heartbeat-interval 500ms", rate=2_000)
+COMMITS = "--partitions 100 --groups 100 --connections 16"
+row("offset commits", "commits", "quick full", COMMITS)
+row("offset commits, 100 partitions each", "commits", "full", f"{COMMITS} --partitions-per-commit 100")
+row("offset commits, 1,000/s", "commits", "full", COMMITS, rate=1_000)
+row("load of 1,000,000 offsets", "loading", "full", "--partitions 1000", extra={"commits": 1_000_000}, apart=True)
+row("load of 100,000 offsets", "loading", "quick", "--partitions 100", extra={"commits": 100_000}, apart=True,
+    without=("kafka-flush1",))
+
 # Kafka's own tools, as a check of ours.
 row("kafka-producer-perf-test, 1 KiB, 16 partitions", "java_produce", "quick full", extra={"records": 200_000, "size": 1024, "partitions": 16})
 # Both at one rate, with the client's default linger: the two should tell the same.
@@ -116,6 +136,9 @@ row("kafka-producer-perf-test, 1 KiB, 5,000 records/s", "java_produce", "full", 
     extra={"records": 50_000, "size": 1024, "partitions": 16})
 row("the same by odradek perf", "produce", "full",
     "--partitions 16 --record-size 1k --batch-size 16k --batches-per-request 16 --linger-ms 5 --acks all --idempotent", rate=5_000)
+for protocol in ("classic", "consumer"):
+    row(f"kafka-consumer-perf-test, 1 KiB, {protocol}", "java_consume", "full", "--partitions 16 --record-size 1k",
+        extra={"bytes": 512 << 20, "protocol": protocol})
 row("kafka-e2e-latency, 100 B", "java_e2e", "full", extra={"records": 5_000, "size": 100})
 
 # From one core to all, without Java.
