@@ -152,7 +152,8 @@ agent.serve({
   create: ({ topic, partitions, configs }) =>
     withAdmin(async admin => {
       const configEntries = Object.entries(configs).map(([name, value]) => ({ name, value }))
-      await admin.createTopics({ topics: [{ topic, numPartitions: partitions, replicationFactor: 1, configEntries }] })
+      // It would fail on the errors that Apache Kafka gives until its metadata has the topic.
+      await admin.createTopics({ waitForLeaders: false, topics: [{ topic, numPartitions: partitions, replicationFactor: 1, configEntries }] })
       return {}
     }),
 

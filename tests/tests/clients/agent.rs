@@ -12,8 +12,18 @@ use odradek_tests::peers;
 use serde_json::{Value, json};
 
 /// The clients under test, in the order of the README's table.
-pub const CLIENTS: [&str; 7] =
-    ["kafka-python", "aiokafka", "confluent-kafka", "franz-go", "sarama", "kafka-go", "kafkajs"];
+pub const CLIENTS: [&str; 10] = [
+    "java-4.4",
+    "java-3.9",
+    "java-2.8",
+    "confluent-kafka",
+    "kafka-python",
+    "aiokafka",
+    "franz-go",
+    "sarama",
+    "kafka-go",
+    "kafkajs",
+];
 
 /// How long one command may take. A safety net against hangs, not a measurement.
 const ANSWER_LIMIT: Duration = Duration::from_secs(150);
@@ -129,7 +139,7 @@ fn installed() -> &'static PathBuf {
     INSTALLED.get_or_init(|| {
         let dir =
             std::env::var_os("ODRADEK_CLIENTS").map_or_else(|| peers::root().join(".cache/clients"), PathBuf::from);
-        for part in ["python", "go", "node"] {
+        for part in ["python", "go", "node", "java"] {
             assert!(dir.join(part).is_dir(), "{} is missing: run scripts/install-peers", dir.join(part).display());
         }
         dir
@@ -147,7 +157,18 @@ fn command(name: &str) -> Command {
         command.arg(client);
         command
     };
+    let java = |libs: PathBuf| {
+        let mut command = Command::new("java");
+        command.args(["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx256m", "-cp"]).arg(libs.join("*"));
+        // Kafka's own jars come with log4j.
+        command
+            .arg(format!("-Dlog4j2.configurationFile={}", peers::root().join("scripts/peers/log4j2.yaml").display()));
+        command.arg(sources().join("java/Agent.java"));
+        command
+    };
     match name {
+        "java-4.4" => java(peers::kafka_libs()),
+        "java-3.9" | "java-2.8" => java(installed().join("java").join(&name[5..])),
         "kafka-python" => python("kafka_python_agent.py"),
         "aiokafka" => python("aiokafka_agent.py"),
         "confluent-kafka" => python("confluent_agent.py"),

@@ -4,12 +4,14 @@
 mod agent;
 mod groups;
 mod matrix;
+mod mixed;
 mod records;
 
 use std::path::PathBuf;
 use std::thread;
+use std::time::Duration;
 
-use odradek_tests::{Client, Node};
+use odradek_tests::{Client, Node, Peer};
 use serde_json::{Value, json};
 
 use crate::agent::{Agent, CLIENTS};
@@ -127,18 +129,27 @@ fn read_all(node: &Node, agents: &mut [Agent], expected: &Lines) {
     });
 }
 
+/// The original answers before its metadata has the change; Odradek does not.
+fn settle() {
+    if Peer::under_test() == Peer::Kafka {
+        thread::sleep(Duration::from_millis(700));
+    }
+}
+
 /// Every client that can creates, describes and deletes a topic.
 fn administer_all(agents: &mut [Agent]) {
     each(agents, |agent| {
         let topic = format!("{}-made", agent.name);
         let configs = json!({ "retention.ms": "123456", "cleanup.policy": "delete" });
         agent.ask(&json!({ "cmd": "create", "topic": topic, "partitions": 5, "configs": configs }));
+        settle();
         let about = agent.ask(&json!({ "cmd": "describe", "topic": topic }));
         assert_eq!(about["partitions"], 5, "{}: {about}", agent.name);
         assert_eq!(about["configs"]["retention.ms"], "123456", "{}: {about}", agent.name);
         assert_eq!(about["configs"]["max.message.bytes"], "1048588", "{}: {about}", agent.name);
         let left = agent.ask(&json!({ "cmd": "delete", "topic": topic }));
-        assert_eq!(left["left"], false, "{}: {left}", agent.name);
+        // The original may list it a moment longer.
+        assert!(left["left"] == false || Peer::under_test() == Peer::Kafka, "{}: {left}", agent.name);
     });
 }
 
@@ -161,11 +172,14 @@ fn done_by(agent: &Agent) -> Vec<&'static str> {
 
 #[test]
 fn every_client_reads_what_every_client_writes() {
-    let node = Node::start();
+    // The broker tells members of the consumer protocol how often to ask; the default of 5 s makes long stories.
+    let often = [("group.consumer.min.heartbeat.interval.ms", "400"), ("group.consumer.heartbeat.interval.ms", "400")];
+    let node = Node::start_with(&often);
     let mut agents: Vec<Agent> = CLIENTS.iter().map(|name| Agent::start(name, &node.bootstrap())).collect();
     let expected = write_all(&node, &mut agents);
     read_all(&node, &mut agents, &expected);
     groups::share_all(&node, &mut agents);
+    mixed::share_mixed(&node, &mut agents);
     administer_all(&mut agents);
     let mut done = Done::new();
     for agent in &agents {
