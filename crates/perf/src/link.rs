@@ -9,9 +9,11 @@ use std::rc::Rc;
 use bytes::Bytes;
 use reactor::sync::{Notify, oneshot};
 use reactor::{Class, spawn};
+use wire::api_versions_response::ApiVersionsResponse;
 use wire::{ApiKey, Encode};
 
-use crate::conn::{Broken, Frames, Sender, connect, request};
+use crate::cluster::hello;
+use crate::conn::{Broken, Frames, Sender, answer, connect, request};
 
 type Answer = Result<Bytes, Broken>;
 
@@ -28,7 +30,7 @@ pub(crate) struct Link {
 }
 
 impl Link {
-    /// Connects.
+    /// Connects, and waits until the broker answers.
     pub(crate) async fn open(address: SocketAddr) -> Result<Rc<Link>, Broken> {
         let (sender, frames) = connect(address).await?;
         let link = Rc::new(Link {
@@ -41,6 +43,11 @@ impl Link {
         });
         spawn(Class::Normal, Rc::clone(&link).write()).detach();
         spawn(Class::Normal, Rc::clone(&link).read(frames)).detach();
+        // The kernel takes connections before the broker does, and loses them when thousands come at once: a connection is
+        // there when the broker has answered on it.
+        let (key, version) = (ApiKey::ApiVersions, 3);
+        let (frame, id) = link.ask(key, version, &hello()).await?;
+        answer::<ApiVersionsResponse<'_>>(&frame, key, version, id)?;
         Ok(link)
     }
 
