@@ -29,7 +29,7 @@ func (f *franz) produce(topic, codec string, idempotent bool, records []record) 
 	}
 	opts := []kgo.Opt{
 		kgo.SeedBrokers(f.bootstrap), kgo.ProducerBatchCompression(codecs[codec]), kgo.RecordPartitioner(kgo.ManualPartitioner()),
-		kgo.ProducerBatchMaxBytes(4 << 20), kgo.ProducerLinger(5 * time.Millisecond),
+		kgo.ProducerBatchMaxBytes(16 << 20), kgo.ProducerLinger(5 * time.Millisecond),
 	}
 	if !idempotent {
 		opts = append(opts, kgo.DisableIdempotentWrite())

@@ -44,7 +44,7 @@ func (k *kafkaGo) produce(topic, codec string, _ bool, records []record) error {
 		writer := &kafka.Writer{
 			// A transport of its own, since the shared one remembers for seconds which topics there are.
 			Addr: kafka.TCP(k.bootstrap), Transport: &kafka.Transport{}, Topic: topic, RequiredAcks: kafka.RequireAll, Compression: codecs[codec],
-			BatchBytes: 4 << 20, BatchTimeout: 5 * time.Millisecond,
+			BatchBytes: 16 << 20, BatchTimeout: 5 * time.Millisecond,
 			Balancer: kafka.BalancerFunc(func(kafka.Message, ...int) int { return int(partition) }),
 		}
 		if err := writer.WriteMessages(ctx, messages...); err != nil {
@@ -75,7 +75,7 @@ func (k *kafkaGo) consume(parts []part, take *missing) error {
 
 func (k *kafkaGo) read(ctx context.Context, p part, take *missing) error {
 	reader := kafka.NewReader(kafka.ReaderConfig{
-		Brokers: []string{k.bootstrap}, Topic: p.Topic, Partition: int(p.Partition), MaxBytes: 4 << 20,
+		Brokers: []string{k.bootstrap}, Topic: p.Topic, Partition: int(p.Partition), MaxBytes: 16 << 20,
 		MaxWait: 500 * time.Millisecond,
 	})
 	var err error

@@ -42,7 +42,7 @@ func (s *saramaClient) produce(topic, codec string, idempotent bool, records []r
 	config.Producer.RequiredAcks = sarama.WaitForAll
 	config.Producer.Return.Successes = true
 	config.Producer.Partitioner = sarama.NewManualPartitioner
-	config.Producer.MaxMessageBytes = 4 << 20
+	config.Producer.MaxMessageBytes = 16 << 20
 	config.Producer.Flush.Frequency = 5 * time.Millisecond
 	if idempotent {
 		config.Producer.Idempotent = true

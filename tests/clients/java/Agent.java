@@ -125,7 +125,7 @@ public class Agent {
         config.put("enable.idempotence", ask.get("idempotent").asBoolean());
         config.put("compression.type", ask.get("codec").asText());
         config.put("linger.ms", 5);
-        config.put("max.request.size", 4 << 20);
+        config.put("max.request.size", 16 << 20);
         List<Future<?>> sent = new ArrayList<>();
         try (var producer = new KafkaProducer<>(config, new ByteArraySerializer(), new ByteArraySerializer())) {
             for (String line : Files.readAllLines(Path.of(ask.get("file").asText()))) {

@@ -63,7 +63,7 @@ class Client:
         async def produce():
             producer = aiokafka.AIOKafkaProducer(
                 bootstrap_servers=BOOTSTRAP, acks="all", enable_idempotence=ask["idempotent"], linger_ms=5,
-                compression_type=None if ask["codec"] == "none" else ask["codec"], max_request_size=4 << 20)
+                compression_type=None if ask["codec"] == "none" else ask["codec"], max_request_size=16 << 20)
             await producer.start()
             sent = [
                 await producer.send(

@@ -64,7 +64,7 @@ class Client:
     def produce(self, ask):
         producer = Producer({
             "bootstrap.servers": BOOTSTRAP, "acks": "all", "enable.idempotence": ask["idempotent"],
-            "compression.type": ask["codec"], "linger.ms": 5, "message.max.bytes": 4 << 20})
+            "compression.type": ask["codec"], "linger.ms": 5, "message.max.bytes": 16 << 20})
         failures = []
         sent = 0
 

@@ -46,7 +46,7 @@ class Client:
     def produce(self, ask):
         producer = kafka.KafkaProducer(
             bootstrap_servers=BOOTSTRAP, acks="all", enable_idempotence=ask["idempotent"], linger_ms=5,
-            compression_type=None if ask["codec"] == "none" else ask["codec"], max_request_size=4 << 20)
+            compression_type=None if ask["codec"] == "none" else ask["codec"], max_request_size=16 << 20)
         sent = [
             producer.send(ask["topic"], partition=partition, timestamp_ms=timestamp, key=key, value=value, headers=headers)
             for partition, timestamp, key, value, headers in agent.read_records(ask["file"])

@@ -81,6 +81,32 @@ fn write_all(node: &Node, agents: &mut [Agent]) -> Lines {
     .collect()
 }
 
+/// Every client writes a record of 10 MiB, and reads its own and its neighbour's.
+fn exchange_huge(node: &Node, agents: &mut [Agent]) {
+    let path = node.scratch().join("huge.jsonl");
+    records::write(&path, &records::huge());
+    let topic = |name: &str| format!("{name}-huge");
+    for agent in agents.iter() {
+        let configs = [("max.message.bytes", "16777216"), ("retention.ms", "-1")];
+        Client::connect(node).create_topic(&topic(agent.name), 1, &configs);
+    }
+    each(agents, |agent| {
+        let idempotent = agent.features.idempotence;
+        let topic = topic(agent.name);
+        agent
+            .ask(&json!({ "cmd": "produce", "topic": topic, "codec": "none", "idempotent": idempotent, "file": path }));
+    });
+    each(agents, |agent| {
+        let at = CLIENTS.iter().position(|name| *name == agent.name).expect("a client");
+        for name in [agent.name, CLIENTS[(at + 1) % CLIENTS.len()]] {
+            let expected = records::expected(&topic(name), &records::huge());
+            let lines = &expected[&(topic(name), 0)];
+            let start = json!({ "offset": 0 });
+            read_parts(node, agent, "as huge", vec![(part(&topic(name), 0, &start, 1), &lines[..])]);
+        }
+    });
+}
+
 /// Has a client read `parts` and compares with the `expected` lines behind each start.
 fn read_parts(node: &Node, agent: &mut Agent, about: &str, parts: Vec<(Value, &[Value])>) {
     let path = file(node, agent, about);
@@ -132,7 +158,7 @@ fn read_all(node: &Node, agents: &mut [Agent], expected: &Lines) {
 /// The original answers before its metadata has the change; Odradek does not.
 fn settle() {
     if Peer::under_test() == Peer::Kafka {
-        thread::sleep(Duration::from_millis(700));
+        thread::sleep(Duration::from_secs(5));
     }
 }
 
@@ -178,6 +204,7 @@ fn every_client_reads_what_every_client_writes() {
     let mut agents: Vec<Agent> = CLIENTS.iter().map(|name| Agent::start(name, &node.bootstrap())).collect();
     let expected = write_all(&node, &mut agents);
     read_all(&node, &mut agents, &expected);
+    exchange_huge(&node, &mut agents);
     groups::share_all(&node, &mut agents);
     mixed::share_mixed(&node, &mut agents);
     administer_all(&mut agents);

@@ -73,8 +73,7 @@ pub fn records(lacks: &[String]) -> Vec<Record> {
     for (at, record) in all.iter_mut().enumerate() {
         record.timestamp += i64::try_from(at).expect("few records");
     }
-    let big = (0..1 << 20).map(|n: u32| b"odradek "[(n % 8) as usize] ^ u8::from(n.is_multiple_of(997))).collect();
-    all.push(Record { partition: 1, value: Some(big), ..odd(Some(b"one MiB"), None, &[]) });
+    all.push(Record { partition: 1, value: Some(text(1 << 20)), ..odd(Some(b"one MiB"), None, &[]) });
     for n in 0..ROW_RECORDS {
         // Every tenth is a little older than the one before it.
         let back = if n % 10 == 9 { 1_500 } else { 0 };
@@ -84,6 +83,16 @@ pub fn records(lacks: &[String]) -> Vec<Record> {
     }
     all.retain(|record| record.needs.is_none_or(|need| !lacks.iter().any(|lack| lack == need)));
     all
+}
+
+/// One record of 10 MiB.
+pub fn huge() -> Vec<Record> {
+    vec![Record { value: Some(text(10 << 20)), ..odd(Some(b"ten MiB"), None, &[]) }]
+}
+
+/// So many bytes that are neither random nor all alike.
+fn text(bytes: u32) -> Vec<u8> {
+    (0..bytes).map(|n| b"odradek "[(n % 8) as usize] ^ u8::from(n.is_multiple_of(997))).collect()
 }
 
 /// The first offset of the row whose record is as old as `time` or younger: what ListOffsets answers.
