@@ -140,9 +140,10 @@ impl Controller {
             .filter_map(|config| Some((config.name.to_string(), config.value.as_deref()?.to_owned())))
             .collect();
         let entries = self.layered().describe_topic(&set, Wanted::default())?;
+        // What was set is answered as it was written, not as DescribeConfigs will show it.
         let echo = entries.into_iter().map(|entry| CreatableTopicConfigs {
+            value: set.get(&entry.name).cloned().or(entry.value).map(Cow::Owned),
             name: Cow::Owned(entry.name),
-            value: entry.value.map(Cow::Owned),
             read_only: entry.read_only,
             config_source: entry.source as i8,
             is_sensitive: entry.sensitive,

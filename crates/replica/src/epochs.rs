@@ -18,6 +18,9 @@ pub struct EpochEnd {
     pub end_offset: Offset,
 }
 
+/// What clients and files say where no epoch is known.
+const NO_EPOCH: LeaderEpoch = -1;
+
 /// The history of leader epochs of one log: epochs and start offsets both strictly increase.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct EpochCache {
@@ -97,10 +100,10 @@ impl EpochCache {
         upto.checked_sub(1).map(|i| self.entries[i].epoch)
     }
 
-    /// Where `epoch` ended, or `None` when this log cannot tell: the epoch is negative or newer than all it knows. An
+    /// Where `epoch` ended, or `None` when this log cannot tell: the epoch is -1, which stands for none, or newer than all it knows. An
     /// epoch older than all known ones ends where the oldest known one began.
     pub fn end_of(&self, epoch: LeaderEpoch, log_end: Offset) -> Option<EpochEnd> {
-        if epoch < 0 {
+        if epoch == NO_EPOCH {
             return None;
         }
         if self.latest().is_some_and(|last| last.epoch == epoch) {
@@ -151,6 +154,7 @@ mod tests {
         let c = cache(&[(2, 10), (4, 20), (7, 35)]);
         for (epoch, expect) in [
             (-1, None),
+            (-2, Some((-2, 10))),
             (0, Some((0, 10))),
             (1, Some((1, 10))),
             (2, Some((2, 20))),

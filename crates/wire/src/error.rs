@@ -18,7 +18,7 @@ pub enum DecodeErrorKind {
     /// More bytes are announced or needed than there are.
     #[error("the data ends too early")]
     Truncated,
-    /// A length or count below -1, or above what the type allows.
+    /// A length or count above what the type allows.
     #[error("a length is out of range")]
     BadLength,
     /// A null where the version does not allow one.
@@ -30,9 +30,6 @@ pub enum DecodeErrorKind {
     /// A varint of more than 32 bits.
     #[error("a varint is too long")]
     BadVarint,
-    /// Tags that do not ascend.
-    #[error("tags are out of order")]
-    TagOrder,
     /// A tagged field whose value does not fill the size given for it.
     #[error("a tagged field has another size than announced")]
     TagSize,

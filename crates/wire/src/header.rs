@@ -31,7 +31,8 @@ pub fn decode_request_header<'a>(r: &mut Reader<'a>) -> Result<RequestHeader<'a>
     let api_key = r.i16()?;
     let api_version = r.i16()?;
     let correlation_id = r.i32()?;
-    if api_key < 0 || api_version < 0 {
+    // ApiVersions is answered in whatever version it is asked.
+    if api_key < 0 || (api_version < 0 && api_key != ApiKey::ApiVersions.code()) {
         return Err(r.fail(DecodeErrorKind::UnsupportedVersion));
     }
     // The client id stays in the classic form in flexible headers, which old brokers had to be able to read.

@@ -179,21 +179,10 @@ impl<'a> Reader<'a> {
         Err(self.fail(DecodeErrorKind::BadVarint))
     }
 
-    /// A length in the compact form: a varint that is one more than the length, 0 for null.
+    /// A length in the compact form: a varint that is one more than the length, 0 for null. Apache Kafka takes every
+    /// number that is negative as an `int32` for null.
     fn compact_length(&mut self) -> Result<Option<usize>> {
-        match self.uvarint()? {
-            0 => Ok(None),
-            more if more - 1 > i32::MAX as u32 => Err(self.fail(DecodeErrorKind::BadLength)),
-            more => Ok(Some(more as usize - 1)),
-        }
-    }
-
-    /// A length in the classic form: a signed number, -1 for null.
-    fn classic_length(&self, length: i32) -> Result<Option<usize>> {
-        match length {
-            -1 => Ok(None),
-            _ => usize::try_from(length).map(Some).map_err(|_| self.fail(DecodeErrorKind::BadLength)),
-        }
+        Ok(usize::try_from((self.uvarint()? as i32).wrapping_sub(1)).ok())
     }
 
     fn string_of(&mut self, length: Option<usize>) -> Result<Option<Str<'a>>> {
@@ -227,8 +216,8 @@ impl<'a> Reader<'a> {
 
     /// `string` that may be null, in the classic form whatever the message's form.
     pub fn opt_string_classic(&mut self) -> Result<Option<Str<'a>>> {
-        let length = self.i16()?;
-        let length = self.classic_length(length.into())?;
+        // The classic form: a signed number, null below 0.
+        let length = usize::try_from(self.i16()?).ok();
         self.string_of(length)
     }
 
@@ -243,8 +232,7 @@ impl<'a> Reader<'a> {
         if self.flexible {
             return self.compact_length();
         }
-        let length = self.i32()?;
-        self.classic_length(length)
+        Ok(usize::try_from(self.i32()?).ok())
     }
 
     fn opt_slice(&mut self) -> Result<Option<&'a [u8]>> {
@@ -333,13 +321,9 @@ impl<'a> Reader<'a> {
         if count > TAGS_PER_STRUCT_MAX {
             return Err(self.fail(DecodeErrorKind::BadLength));
         }
-        let mut lowest_next = 0u64;
+        // Tags should ascend, but Apache Kafka does not insist; of a tag that comes twice the last value counts.
         for _ in 0..count {
             let tag = self.uvarint()?;
-            if u64::from(tag) < lowest_next {
-                return Err(self.fail(DecodeErrorKind::TagOrder));
-            }
-            lowest_next = u64::from(tag) + 1;
             let size = self.uvarint()? as usize;
             let Some((value, behind)) = self.rest.split_at_checked(size) else {
                 return Err(self.fail(DecodeErrorKind::Truncated));

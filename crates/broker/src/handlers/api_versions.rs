@@ -19,6 +19,9 @@ const SOFTWARE_FROM: i16 = 3;
 /// First version whose clients can read a supported feature with a lowest level of 0.
 const ZERO_LEVELS_FROM: i16 = 4;
 
+/// Node id of a client that does not know which node it talks to.
+const NO_NODE: i32 = -1;
+
 /// Answers one request.
 pub fn handle(call: &Call) -> Answer {
     let own = row(ApiKey::ApiVersions).expect("ApiVersions has a row");
@@ -35,13 +38,21 @@ pub fn handle(call: &Call) -> Answer {
         }
         *call.session.software.borrow_mut() = Some((software.0.into(), software.1.into()));
     }
-    let node = &call.core.node;
-    let other_cluster = request.cluster_id.as_deref().is_some_and(|id| id != node.cluster_id);
-    let other_node = request.node_id >= 0 && request.node_id != node.id;
-    if other_cluster || other_node {
-        return call.respond(&failed(ErrorCode::REBOOTSTRAP_REQUIRED, Vec::new()));
+    match expected(call, request.cluster_id.as_deref(), request.node_id) {
+        ErrorCode::NONE => call.respond(&served(call)),
+        error => call.respond(&failed(error, Vec::new())),
     }
-    call.respond(&served(call))
+}
+
+/// Compares the node that the client takes this one for. Cluster and node come together or not at all.
+fn expected(call: &Call, cluster: Option<&str>, node: i32) -> ErrorCode {
+    let own = &call.core.node;
+    match cluster {
+        None if node == NO_NODE => ErrorCode::NONE,
+        Some(cluster) if node != NO_NODE && cluster == own.cluster_id && node == own.id => ErrorCode::NONE,
+        Some(_) if node != NO_NODE => ErrorCode::REBOOTSTRAP_REQUIRED,
+        _ => ErrorCode::INVALID_REQUEST,
+    }
 }
 
 fn failed(error: ErrorCode, api_keys: Vec<ApiVersion>) -> ApiVersionsResponse<'static> {

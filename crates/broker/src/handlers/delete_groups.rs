@@ -6,6 +6,7 @@
 use crate::call::{Answer, Call};
 use crate::groups;
 use group::Reply;
+use std::collections::HashSet;
 use wire::delete_groups_response::DeleteGroupsResponse;
 
 /// Answers one request.
@@ -15,5 +16,8 @@ pub async fn handle(call: Call) -> Answer {
         Reply::DeleteGroup(result) => result,
         other => unreachable!("answered with {other:?}"),
     });
-    call.respond(&DeleteGroupsResponse { results: results.collect(), ..DeleteGroupsResponse::default() })
+    // A group that is named twice is answered once: it was there, or it was not.
+    let mut named = HashSet::new();
+    let results = results.filter(|result| named.insert(result.group_id.to_string())).collect();
+    call.respond(&DeleteGroupsResponse { results, ..DeleteGroupsResponse::default() })
 }

@@ -30,7 +30,6 @@ pub fn handle(call: &Call) -> Answer {
         return call.respond(&DescribeClusterResponse {
             error_code: error.0,
             error_message: Some(Cow::Owned(message)),
-            endpoint_type: request.endpoint_type,
             ..DescribeClusterResponse::default()
         });
     }

@@ -54,7 +54,7 @@ fn describe(
         Some(ResourceKind::Topic) => match image.topics.by_name(name) {
             Some(_) => checked(layered.describe_topic(overrides(ConfigResourceType::Topic), wanted)),
             None if is_valid_topic_name(name) => Err((ErrorCode::UNKNOWN_TOPIC_OR_PARTITION, None)),
-            None => Err((missing_topic_error(name), Some(format!("Topic name '{name}' is illegal")))),
+            None => Err((missing_topic_error(name), controller::reason_invalid(name))),
         },
         Some(ResourceKind::Broker) if name.is_empty() => Ok(layered.describe_broker_default(wanted)),
         Some(ResourceKind::Broker) => match name.parse::<i32>() {

@@ -6,6 +6,7 @@
 use crate::call::{Answer, Call};
 use crate::handlers::by_core::{ByCore, find};
 use crate::messages::{CoreReply, CoreRequest, ProducerInfo, ProducersFound};
+use crate::topology;
 use std::borrow::Cow;
 use wire::ErrorCode;
 use wire::describe_producers_request::DescribeProducersRequest;
@@ -22,6 +23,9 @@ pub async fn handle(call: Call) -> Answer {
         for partition in &topic.partition_indexes {
             match find(&image, &topic.name, *partition) {
                 Ok(key) => by_core.push(key, (slot, key)),
+                Err(_) if !topology::is_valid_topic_name(&topic.name) => {
+                    found.push(ProducersFound { slot, producers: Err(ErrorCode::INVALID_TOPIC_EXCEPTION) });
+                }
                 Err(error) => found.push(ProducersFound { slot, producers: Err(error) }),
             }
             slot += 1;
@@ -57,7 +61,7 @@ fn partition_response(
         Err(error) => PartitionResponse {
             partition_index,
             error_code: error.0,
-            error_message: error.name().map(Cow::Borrowed),
+            error_message: Some(Cow::Borrowed(error.message())),
             ..PartitionResponse::default()
         },
     }

@@ -23,10 +23,11 @@ pub fn handle(call: &Call) -> Answer {
         Some(cursor) => (cursor.topic_name.as_ref(), cursor.partition_index),
         None => ("", 0),
     };
-    if first_partition < 0 {
+    let is_asked = |name: &str| request.topics.is_empty() || request.topics.iter().any(|topic| topic.name == name);
+    if first_partition < 0 || (request.cursor.is_some() && !is_asked(start)) {
         let names = request.topics.iter().map(|topic| topic.name.clone());
         return call.respond(&DescribeTopicPartitionsResponse {
-            topics: names.map(|name| failed(ErrorCode::INVALID_REQUEST, name)).collect(),
+            topics: names.map(|name| failed(ErrorCode::INVALID_REQUEST, name, operations::NOT_ASKED)).collect(),
             ..DescribeTopicPartitionsResponse::default()
         });
     }
@@ -60,12 +61,12 @@ pub fn handle(call: &Call) -> Answer {
     call.respond(&response)
 }
 
-fn failed(error: ErrorCode, name: Cow<'_, str>) -> DescribeTopicPartitionsResponseTopic<'_> {
+fn failed(error: ErrorCode, name: Cow<'_, str>, operations: i32) -> DescribeTopicPartitionsResponseTopic<'_> {
     DescribeTopicPartitionsResponseTopic {
         error_code: error.0,
         is_internal: topology::is_internal(&name),
         name: Some(name),
-        topic_authorized_operations: operations::NOT_ASKED,
+        topic_authorized_operations: operations,
         ..DescribeTopicPartitionsResponseTopic::default()
     }
 }
@@ -85,7 +86,8 @@ impl<'i> Page<'i> {
     }
 
     fn missing(&mut self, name: &str) -> bool {
-        self.response.topics.push(failed(topology::missing_topic_error(name), Cow::Owned(name.to_owned())));
+        let error = topology::missing_topic_error(name);
+        self.response.topics.push(failed(error, Cow::Owned(name.to_owned()), operations::TOPIC));
         true
     }
 

@@ -7,6 +7,7 @@ use crate::call::{Answer, Call};
 use crate::topology;
 use metadata::{ConfigResourceType, MetadataImage};
 use std::borrow::Cow;
+use std::collections::HashSet;
 use wire::ErrorCode;
 use wire::list_config_resources_request::ListConfigResourcesRequest;
 use wire::list_config_resources_response::{ConfigResource, ListConfigResourcesResponse};
@@ -30,10 +31,12 @@ pub fn handle(call: &Call) -> Answer {
         [] => Some(served.to_vec()),
         codes => codes.iter().map(|code| ConfigResourceType::from_code(*code)).collect(),
     };
-    let Some(asked) = asked else {
+    let Some(mut asked) = asked else {
         let error_code = ErrorCode::UNSUPPORTED_VERSION.0;
         return call.respond(&ListConfigResourcesResponse { error_code, ..ListConfigResourcesResponse::default() });
     };
+    let mut named = HashSet::new();
+    asked.retain(|kind| named.insert(kind.code()));
     let image = call.core.image();
     let mut config_resources = Vec::new();
     for kind in asked {

@@ -93,9 +93,14 @@ fn knows_timestamp(version: i16, value: i64) -> bool {
 fn respond(call: &Call, request: &ListOffsetsRequest<'_>, found: Vec<OffsetFound>) -> Answer {
     let mut found = found.into_iter();
     let mut topics = Vec::with_capacity(request.topics.len());
-    for topic in &request.topics {
-        let partitions = topic.partitions.iter().map(|partition| {
+    let mut answered = BTreeSet::new();
+    // As in Apache Kafka, a topic of which no partition was asked is not answered, and a repeated partition once.
+    for topic in request.topics.iter().filter(|topic| !topic.partitions.is_empty()) {
+        let partitions = topic.partitions.iter().filter_map(|partition| {
             let answer = found.next().expect("every partition has an answer");
+            answered.insert((topic.name.as_ref(), partition.partition_index)).then_some((partition, answer))
+        });
+        let partitions = partitions.map(|(partition, answer)| {
             let error = match answer.error {
                 ErrorCode::OFFSET_NOT_AVAILABLE if call.version < OFFSET_NOT_AVAILABLE_FROM => {
                     ErrorCode::LEADER_NOT_AVAILABLE

@@ -27,7 +27,11 @@ pub fn handle(call: &Call) -> Answer {
         }
     }
     topics.retain(|topic| !topic.partitions.is_empty());
-    call.respond(&ListPartitionReassignmentsResponse { topics, ..ListPartitionReassignmentsResponse::default() })
+    call.respond(&ListPartitionReassignmentsResponse {
+        error_message: None,
+        topics,
+        ..ListPartitionReassignmentsResponse::default()
+    })
 }
 
 fn of_topic(topic: &TopicImage, asked: impl Fn(i32) -> bool) -> OngoingTopicReassignment<'_> {

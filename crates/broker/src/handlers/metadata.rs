@@ -31,10 +31,10 @@ pub fn handle(call: &Call) -> Answer {
     let mut response = view.cluster();
     response.cluster_authorized_operations =
         operations::if_asked(request.include_cluster_authorized_operations, operations::CLUSTER);
-    if let Err(error) = view.topics(&request, &mut response) {
-        response.error_code = error.0;
+    match view.topics(&request, &mut response) {
+        Ok(()) => call.respond(&response),
+        Err(error) => call.respond(&view.refused(&request, error)),
     }
-    call.respond(&response)
 }
 
 struct View<'i> {
@@ -59,8 +59,20 @@ impl<'i> View<'i> {
         }
     }
 
+    /// The answer to a request that is wrong as a whole: every topic has the error, and there is nothing else.
+    fn refused(&self, request: &MetadataRequest<'i>, error: ErrorCode) -> MetadataResponse<'i> {
+        let topics = request.topics.iter().flatten().map(|topic| MetadataResponseTopic {
+            topic_id: topic.topic_id,
+            is_internal: false,
+            topic_authorized_operations: operations::NOT_ASKED,
+            ..self.failed(error, Some(topic.name.clone().unwrap_or_default()))
+        });
+        MetadataResponse { error_code: error.0, topics: topics.collect(), ..MetadataResponse::default() }
+    }
+
     /// # Errors
-    /// INVALID_REQUEST when the request names topics in a way its version does not have; each topic then has it too.
+    /// INVALID_REQUEST when the request names topics in a way its version does not have; UNKNOWN_SERVER_ERROR, as
+    /// Apache Kafka's, for a topic with neither name nor id.
     fn topics(&self, request: &MetadataRequest<'i>, response: &mut MetadataResponse<'i>) -> Result<(), ErrorCode> {
         let version = self.call.version;
         let Some(asked) = request.topics.as_ref().filter(|topics| !(topics.is_empty() && version == 0)) else {
@@ -68,9 +80,10 @@ impl<'i> View<'i> {
             return Ok(());
         };
         if version < TOPIC_IDS_FROM && asked.iter().any(|topic| topic.name.is_none() || !topic.topic_id.is_zero()) {
-            let failed = |name: Cow<'i, str>| self.failed(ErrorCode::INVALID_REQUEST, Some(name));
-            response.topics = asked.iter().map(|topic| failed(topic.name.clone().unwrap_or_default())).collect();
             return Err(ErrorCode::INVALID_REQUEST);
+        }
+        if asked.iter().any(|topic| topic.name.is_none() && topic.topic_id.is_zero()) {
+            return Err(ErrorCode::UNKNOWN_SERVER_ERROR);
         }
         let ids: BTreeSet<_> = asked.iter().map(|topic| topic.topic_id).filter(|id| !id.is_zero()).collect();
         for id in &ids {
@@ -95,7 +108,10 @@ impl<'i> View<'i> {
         let known = known.iter().filter_map(|name| self.image.topics.by_name(name));
         response.topics.extend(known.map(|topic| self.topic(topic)));
         for name in missing {
-            response.topics.push(self.failed(topology::missing_topic_error(&name), Some(name)));
+            response.topics.push(MetadataResponseTopic {
+                topic_authorized_operations: operations::if_asked(self.topic_operations, operations::TOPIC),
+                ..self.failed(topology::missing_topic_error(&name), Some(name))
+            });
         }
     }
 

@@ -29,6 +29,9 @@ const TOPIC_IDS_FROM: i16 = 13;
 const ZSTD_FROM: i16 = 7;
 /// First version that carries the new leader.
 const LEADER_FROM: i16 = 10;
+/// Least time an append has, in ms. The time of the request is for replicas to confirm; Apache Kafka's leader takes as long
+/// as its own disk does even if the request allows no time at all.
+const APPEND_MS_MIN: u32 = 10_000;
 /// The only client that may write into the topics of the coordinators, as in Kafka.
 const ADMIN_CLIENT_ID: &str = "__admin_client";
 
@@ -70,6 +73,7 @@ pub async fn start(call: Call) -> Reply {
 /// Sorts the partitions by home core; those that cannot be appended to are answered at once.
 fn plan(call: &Call, request: &ProduceRequest<'_>) -> (Posted, BTreeMap<CoreId, AppendJob>) {
     let image = call.core.image();
+    let is_unnamed = request.transactional_id.is_none() && has_transactional(request);
     let mut posted = Posted {
         acks: request.acks,
         shape: Vec::with_capacity(request.topic_data.len()),
@@ -85,12 +89,17 @@ fn plan(call: &Call, request: &ProduceRequest<'_>) -> (Posted, BTreeMap<CoreId, 
             partitions: topic.partition_data.iter().map(|partition| partition.index).collect(),
         });
         for partition in &topic.partition_data {
-            match check(call, request.acks, &image, topic, partition) {
+            let checked = match is_unnamed {
+                // Nobody may write for a transactional id that is not given.
+                true => Err((ErrorCode::TRANSACTIONAL_ID_AUTHORIZATION_FAILED, None)),
+                false => check(call, request.acks, &image, topic, partition),
+            };
+            match checked {
                 Ok((key, records)) => {
                     let core = key.home_core(call.core.layout.data_cores);
                     let job = jobs.entry(core).or_insert_with(|| AppendJob {
                         acks: request.acks,
-                        timeout_ms: request.timeout_ms.max(0).unsigned_abs(),
+                        timeout_ms: request.timeout_ms.max(0).unsigned_abs().max(APPEND_MS_MIN),
                         parts: Vec::new(),
                     });
                     job.parts.push(AppendPart { slot, key, records });
@@ -147,6 +156,16 @@ fn check(
     Ok((PartitionKey { topic_id: found.id, partition: partition.index }, records))
 }
 
+fn has_transactional(request: &ProduceRequest<'_>) -> bool {
+    let mut partitions = request.topic_data.iter().flat_map(|topic| &topic.partition_data);
+    partitions.any(|partition| match &partition.records {
+        Some(wire::Records::Bytes(bytes)) => {
+            records::BatchHeader::parse(bytes).is_ok_and(|header| header.is_transactional())
+        }
+        _ => false,
+    })
+}
+
 fn uses_zstd(records: &[u8]) -> bool {
     records::BatchHeader::parse(records).is_ok_and(|header| header.attributes.codec_id() == ZSTD_BITS)
 }
@@ -178,7 +197,8 @@ fn respond(call: &Call, shape: Vec<TopicShape>, done: Vec<AppendDone>) -> Result
     let mut answers = done.into_iter();
     let mut leaders = BTreeMap::new();
     let mut responses = Vec::with_capacity(shape.len());
-    for topic in shape {
+    // As in Apache Kafka, a topic of which no partition was asked is not answered.
+    for topic in shape.into_iter().filter(|topic| !topic.partitions.is_empty()) {
         let topic_id = match call.version >= TOPIC_IDS_FROM {
             true => Some(topic.id),
             false => image.topics.by_name(&topic.name).map(|found| found.id),

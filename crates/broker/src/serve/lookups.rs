@@ -10,8 +10,11 @@ use base::PartitionKey;
 use std::rc::Rc;
 use wire::ErrorCode;
 
+/// The epoch of a client that knows none. Other negative epochs are older than any.
+pub(super) const NO_EPOCH: i32 = -1;
+
 fn known(epoch: i32) -> Option<i32> {
-    (epoch >= 0).then_some(epoch)
+    (epoch != NO_EPOCH).then_some(epoch)
 }
 
 pub(super) fn list_offsets(core: &Rc<DataCore>, queries: Vec<OffsetQuery>) -> Served {

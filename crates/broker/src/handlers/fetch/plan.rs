@@ -37,7 +37,10 @@ pub(super) fn plan(call: &Call, ask: &Ask, partitions: &[PartitionFetch]) -> Pla
                 let limit = usize::try_from(one.ask.max_bytes).unwrap_or(0);
                 plan.reachable_bytes = plan.reachable_bytes.saturating_add(limit);
             }
-            Err(error) => plan.refused.push(ReadDone::failed(slot, error)),
+            // An empty list and not null, as from Apache Kafka for what it does not get to read.
+            Err(error) => {
+                plan.refused.push(ReadDone { aborted: Some(Vec::new()), ..ReadDone::failed(slot, error) });
+            }
         }
     }
     share(&mut plan, partitions.len(), ask.bytes_max);
