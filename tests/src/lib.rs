@@ -4,6 +4,7 @@
 //! the original: `ODRADEK_TEST_PEER=kafka` runs the whole suite on it.
 
 pub mod client;
+pub mod differ;
 pub mod node;
 pub mod peers;
 pub mod raw;
