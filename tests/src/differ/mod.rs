@@ -9,6 +9,7 @@ pub mod bed;
 pub mod compare;
 pub mod decode;
 pub mod encode;
+pub mod sample;
 pub mod schema;
 pub mod script;
 pub mod side;
