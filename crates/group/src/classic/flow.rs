@@ -134,6 +134,15 @@ impl ClassicGroup {
 
     /// Answers all waiting SyncGroups with an error.
     pub fn fail_syncs(&mut self, turn: &mut Turn<'_>, error: ErrorCode) {
+        self.answer_syncs(turn, |_, _| SyncGroupResponse { error_code: error.code(), ..Default::default() });
+    }
+
+    /// Answers all waiting SyncGroups with what `response` makes for each member.
+    pub fn answer_syncs(
+        &mut self,
+        turn: &mut Turn<'_>,
+        response: impl Fn(&ClassicGroup, &str) -> SyncGroupResponse<'static>,
+    ) {
         let waiting: Vec<Arc<str>> = self
             .members
             .iter()
@@ -143,8 +152,7 @@ impl ClassicGroup {
         for id in waiting {
             let token = self.members.get_mut(&id).and_then(|member| member.awaiting_sync.take());
             if let Some(token) = token {
-                let response = SyncGroupResponse { error_code: error.code(), ..Default::default() };
-                turn.out.reply(token, Reply::SyncGroup(response));
+                turn.out.reply(token, Reply::SyncGroup(response(self, &id)));
                 self.extend_session(turn, &id);
             }
         }

@@ -1,7 +1,6 @@
 //! SyncGroup, versions 0 to 5 (3: static members, 5: protocol type and name), and Heartbeat.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use coordinator::Token;
 use tracing::{info, warn};
@@ -136,7 +135,7 @@ impl ClassicGroup {
             State::Stable => {
                 self.synced(id);
                 let assignment = self.members.get(id).map_or(&[][..], |member| &member.assignment);
-                turn.out.reply(token, self.sync_response(assignment));
+                turn.out.reply(token, Reply::SyncGroup(self.sync_response(assignment)));
             }
         }
     }
@@ -151,13 +150,13 @@ impl ClassicGroup {
         }
     }
 
-    fn sync_response(&self, assignment: &[u8]) -> Reply {
-        Reply::SyncGroup(SyncGroupResponse {
+    fn sync_response(&self, assignment: &[u8]) -> SyncGroupResponse<'static> {
+        SyncGroupResponse {
             protocol_type: self.protocol_type.as_deref().map(owned),
             protocol_name: self.protocol.as_deref().map(owned),
             assignment: assignment.to_vec().into(),
             ..Default::default()
-        })
+        }
     }
 
     /// The leader's assignments: they are written, and whoever waits for one gets it. The group becomes stable when the
@@ -179,19 +178,6 @@ impl ClassicGroup {
             return self.prepare_rebalance(turn, "the assignments could not be stored");
         };
         turn.out.records.push(record);
-        let waiting: Vec<Arc<str>> = self
-            .members
-            .iter()
-            .filter(|(_, member)| member.awaiting_sync.is_some())
-            .map(|(id, _)| id.clone())
-            .collect();
-        for id in waiting {
-            let token = self.members.get_mut(&id).and_then(|member| member.awaiting_sync.take());
-            if let Some(token) = token {
-                let assignment = assignments.get(&*id).copied().unwrap_or_default();
-                turn.out.reply(token, self.sync_response(assignment));
-                self.extend_session(turn, &id);
-            }
-        }
+        self.answer_syncs(turn, |group, id| group.sync_response(assignments.get(id).copied().unwrap_or_default()));
     }
 }
