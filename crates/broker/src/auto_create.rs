@@ -5,7 +5,7 @@
 
 use crate::call::Call;
 use crate::internal_topics;
-use crate::messages::{ControllerCall, CoreReply, CoreRequest};
+use crate::messages::ControllerCall;
 use crate::topology;
 use config::BrokerConfig;
 use reactor::{Class, spawn};
@@ -14,7 +14,7 @@ use wire::create_topics_request::{CreatableTopic, CreateTopicsRequest};
 use wire::{ApiKey, Encode, Writer};
 
 /// Version of the CreateTopics request that is sent to the controller.
-const CREATE_TOPICS_VERSION: i16 = 7;
+pub const CREATE_TOPICS_VERSION: i16 = 7;
 
 /// Time limit given to the controller, in milliseconds.
 const CREATE_TIMEOUT_MS: i32 = 30_000;
@@ -43,14 +43,12 @@ pub fn start<'n>(call: &Call, names: impl Iterator<Item = &'n str>) {
     let core = core.clone();
     let client_id = call.client_id().map(Into::into);
     spawn(Class::Normal, async move {
-        if let Some(body) = request(&core.config(), &started) {
-            let controller_call =
-                ControllerCall { api: ApiKey::CreateTopics, version: CREATE_TOPICS_VERSION, body, client_id };
-            let to = core.layout.controller_core;
-            let reply = core.ask(to, CoreRequest::Controller(Box::new(controller_call))).await.await;
-            if let CoreReply::Controller(Err(error)) = reply {
-                tracing::warn!(topics = ?started, %error, "auto-creation failed");
-            }
+        let config = core.config();
+        let topics = started.iter().map(|name| topic(&config, name)).collect();
+        if let Some(controller_call) = create_call(topics, client_id)
+            && let Err(error) = core.ask_controller(controller_call).await
+        {
+            tracing::warn!(topics = ?started, %error, "auto-creation failed");
         }
         let mut creating = core.creating.borrow_mut();
         for name in &started {
@@ -73,13 +71,11 @@ fn topic<'n>(config: &BrokerConfig, name: &'n str) -> CreatableTopic<'n> {
     }
 }
 
-fn request(config: &BrokerConfig, names: &[String]) -> Option<bytes::Bytes> {
-    let request = CreateTopicsRequest {
-        topics: names.iter().map(|name| topic(config, name)).collect(),
-        timeout_ms: CREATE_TIMEOUT_MS,
-        ..CreateTopicsRequest::default()
-    };
+/// CreateTopics for the controller; `None` if the request cannot be encoded.
+pub fn create_call(topics: Vec<CreatableTopic<'_>>, client_id: Option<Box<str>>) -> Option<ControllerCall> {
+    let request = CreateTopicsRequest { topics, timeout_ms: CREATE_TIMEOUT_MS, ..CreateTopicsRequest::default() };
     let mut w = Writer::new();
     request.encode(&mut w, CREATE_TOPICS_VERSION).ok()?;
-    w.into_bytes()
+    let body = w.into_bytes()?;
+    Some(ControllerCall { api: ApiKey::CreateTopics, version: CREATE_TOPICS_VERSION, body, client_id })
 }

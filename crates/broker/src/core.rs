@@ -5,10 +5,11 @@ use crate::core_metrics::{CoreMetrics, Levels};
 use crate::fetch_session::SessionCache;
 use crate::groups::Groups;
 use crate::mesh::{Mesh, Remote};
-use crate::messages::{CoreReply, CoreRequest};
+use crate::messages::{ControllerCall, CoreReply, CoreRequest};
 use crate::producer_ids::ProducerIds;
 use crate::serve::{self, Served};
 use base::{BrokerId, CoreId};
+use bytes::Bytes;
 use config::{BrokerConfig, LayeredConfig};
 use log::LogCore;
 use metadata::{ConfigResource, ConfigResourceType, MetadataDelta, MetadataImage};
@@ -23,6 +24,7 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use wire::ErrorCode;
 
 /// Which cores there are.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -232,6 +234,18 @@ impl DataCore {
             Served::Done(reply) => Waiting::Done(Some(reply)),
             Served::Later(reply) => Waiting::Local(reply),
         }
+    }
+
+    /// Asks the controller, wherever it runs.
+    ///
+    /// # Errors
+    /// The controller does not serve the request, or has stopped.
+    pub async fn ask_controller(self: &Rc<Self>, call: ControllerCall) -> Result<Bytes, ErrorCode> {
+        let request = CoreRequest::Controller(Box::new(call));
+        let CoreReply::Controller(answer) = self.ask(self.layout.controller_core, request).await.await else {
+            unreachable!("a controller call is answered by the controller");
+        };
+        answer
     }
 
     /// Tells a core something whose loss does no harm; nothing is awaited.

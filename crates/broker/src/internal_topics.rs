@@ -1,25 +1,19 @@
 //! The topics that coordinators keep their records in, created when the first client needs one.
 
+use crate::auto_create::{self, CREATE_TOPICS_VERSION};
 use crate::core::DataCore;
-use crate::messages::{ControllerCall, CoreReply, CoreRequest};
 use base::PartitionIndex;
 use config::BrokerConfig;
 use metadata::MetadataImage;
 use reactor::{Class, spawn};
 use std::borrow::Cow;
 use std::rc::Rc;
-use wire::create_topics_request::{CreatableTopic, CreatableTopicConfig, CreateTopicsRequest};
+use wire::create_topics_request::{CreatableTopic, CreatableTopicConfig};
 use wire::create_topics_response::CreateTopicsResponse;
-use wire::{ApiKey, Decode, Encode, ErrorCode, Reader, Writer};
+use wire::{Decode, ErrorCode, Reader};
 
 /// Where groups and committed offsets are.
 pub const CONSUMER_OFFSETS: &str = "__consumer_offsets";
-
-/// Version of the CreateTopics request that is sent to the controller.
-const CREATE_TOPICS_VERSION: i16 = 7;
-
-/// Time limit given to the controller, in milliseconds.
-const CREATE_TIMEOUT_MS: i32 = 30_000;
 
 /// Number of partitions that `__consumer_offsets` has, or will have when it is created (`offsets.topic.num.partitions`).
 pub fn consumer_offsets_partitions(image: &MetadataImage, config: &BrokerConfig) -> PartitionIndex {
@@ -52,13 +46,9 @@ pub fn create_consumer_offsets(core: &Rc<DataCore>) {
 type Failure = (ErrorCode, Option<String>);
 
 async fn create(core: &Rc<DataCore>) -> Result<(), Failure> {
-    let body = request(&core.config()).ok_or((ErrorCode::UNKNOWN_SERVER_ERROR, None))?;
-    let call = ControllerCall { api: ApiKey::CreateTopics, version: CREATE_TOPICS_VERSION, body, client_id: None };
-    let to = core.layout.controller_core;
-    let CoreReply::Controller(answer) = core.ask(to, CoreRequest::Controller(Box::new(call))).await.await else {
-        unreachable!("a controller call is answered by the controller");
-    };
-    let body = answer.map_err(|error| (error, None))?;
+    let call = auto_create::create_call(vec![consumer_offsets(&core.config())], None);
+    let call = call.ok_or((ErrorCode::UNKNOWN_SERVER_ERROR, None))?;
+    let body = core.ask_controller(call).await.map_err(|error| (error, None))?;
     let response = CreateTopicsResponse::decode(&mut Reader::new(&body), CREATE_TOPICS_VERSION)
         .map_err(|_| (ErrorCode::UNKNOWN_SERVER_ERROR, None))?;
     for topic in &response.topics {
@@ -69,17 +59,6 @@ async fn create(core: &Rc<DataCore>) -> Result<(), Failure> {
         }
     }
     Ok(())
-}
-
-fn request(config: &BrokerConfig) -> Option<bytes::Bytes> {
-    let request = CreateTopicsRequest {
-        topics: vec![consumer_offsets(config)],
-        timeout_ms: CREATE_TIMEOUT_MS,
-        ..CreateTopicsRequest::default()
-    };
-    let mut w = Writer::new();
-    request.encode(&mut w, CREATE_TOPICS_VERSION).ok()?;
-    w.into_bytes()
 }
 
 /// `__consumer_offsets` as the `offsets.topic.*` options want it.

@@ -3,7 +3,7 @@
 //! Runs on data core 0, where the controller may be reached like any core.
 
 use crate::core::DataCore;
-use crate::messages::{ControllerCall, CoreReply, CoreRequest};
+use crate::messages::ControllerCall;
 use base::{Offset, Uuid};
 use config::Listener;
 use metadata::features;
@@ -170,9 +170,6 @@ async fn ask<Q: Encode, A: for<'a> Decode<'a>>(
     let mut w = Writer::new();
     request.encode(&mut w, version).map_err(|_| ErrorCode::UNKNOWN_SERVER_ERROR)?;
     let call = ControllerCall { api, version, body: w.into_bytes().unwrap_or_default(), client_id: None };
-    let to = core.layout.controller_core;
-    let CoreReply::Controller(answer) = core.ask(to, CoreRequest::Controller(Box::new(call))).await.await else {
-        unreachable!("a controller call is answered by the controller");
-    };
+    let answer = core.ask_controller(call).await;
     A::decode(&mut Reader::new(&answer?), version).map_err(|_| ErrorCode::UNKNOWN_SERVER_ERROR)
 }

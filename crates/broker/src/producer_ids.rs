@@ -1,7 +1,7 @@
 //! Producer ids of one core, taken from the controller in blocks (KIP-730).
 
 use crate::core::DataCore;
-use crate::messages::{ControllerCall, CoreReply, CoreRequest};
+use crate::messages::ControllerCall;
 use base::ProducerId;
 use reactor::sync::Semaphore;
 use std::cell::Cell;
@@ -63,10 +63,7 @@ async fn ask(core: &Rc<DataCore>) -> Result<Range<ProducerId>, ErrorCode> {
     request.encode(&mut w, ALLOCATE_VERSION).map_err(|_| ErrorCode::UNKNOWN_SERVER_ERROR)?;
     let body = w.into_bytes().unwrap_or_default();
     let call = ControllerCall { api: ApiKey::AllocateProducerIds, version: ALLOCATE_VERSION, body, client_id: None };
-    let to = core.layout.controller_core;
-    let CoreReply::Controller(answer) = core.ask(to, CoreRequest::Controller(Box::new(call))).await.await else {
-        unreachable!("a controller call is answered by the controller");
-    };
+    let answer = core.ask_controller(call).await;
     let body = answer?;
     let response = AllocateProducerIdsResponse::decode(&mut Reader::new(&body), ALLOCATE_VERSION)
         .map_err(|_| ErrorCode::UNKNOWN_SERVER_ERROR)?;
