@@ -228,7 +228,7 @@ impl DataCore {
     /// what is returned.
     pub async fn ask(self: &Rc<Self>, to: CoreId, request: CoreRequest) -> Waiting {
         if to != self.id {
-            return Waiting::Remote(self.mesh.post(to, request).await);
+            return Waiting::Remote(self.mesh.post(to, request));
         }
         match serve::begin(self, self.id, request) {
             Served::Done(reply) => Waiting::Done(Some(reply)),
@@ -248,7 +248,7 @@ impl DataCore {
         answer
     }
 
-    /// Tells a core something whose loss does no harm; nothing is awaited.
+    /// Tells a core something; nothing is awaited.
     pub fn tell(self: &Rc<Self>, to: CoreId, request: CoreRequest) {
         if to != self.id {
             self.mesh.tell(to, request);

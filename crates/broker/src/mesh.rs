@@ -4,18 +4,20 @@ use crate::messages::{CoreReply, CoreRequest};
 use crate::serve::Served;
 use base::CoreId;
 use reactor::mailbox::{Full, Port, mesh};
-use reactor::sync::{Semaphore, oneshot};
+use reactor::sync::oneshot;
 use reactor::{Class, spawn, yield_now};
 use slab::Slab;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
 use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
-/// Questions of one core to another that may be unanswered at once; whoever asks more waits. The lanes hold as many, so
-/// an answer always finds room.
-const UNANSWERED_MAX: usize = 1024;
+/// Messages of one core to another that may be on their way at once: what comes in a burst between two turns of the
+/// receiver. More of them wait with the sender. It says nothing of how many questions may be unanswered: members of a group
+/// wait for each other and fetches for records, and whatever is asked beside them must get through however many they are.
+const LANE_MESSAGES: usize = 1024;
 
 /// Messages handled before other tasks of the core have their turn.
 const BURST_MAX: usize = 64;
@@ -40,64 +42,101 @@ pub struct MeshPorts {
 
 /// The ports of `cores` cores, in their order.
 pub fn mesh_ports(cores: usize) -> Vec<MeshPorts> {
-    let requests = mesh(cores, UNANSWERED_MAX);
-    let replies = mesh(cores, UNANSWERED_MAX);
+    let requests = mesh(cores, LANE_MESSAGES);
+    let replies = mesh(cores, LANE_MESSAGES);
     requests.into_iter().zip(replies).map(|(requests, replies)| MeshPorts { requests, replies }).collect()
 }
 
-struct Unanswered {
-    answer: oneshot::Sender<CoreReply>,
-    _credit: reactor::sync::Permit,
+/// Messages for which their lane had no room, in the order of their sending.
+///
+/// There is no bound of its own: a question belongs to a request whose memory was admitted, and an answer to a question.
+struct Overflow<M> {
+    waiting: RefCell<VecDeque<M>>,
+    /// A task is at work that moves them into the lane.
+    moving: Cell<bool>,
+}
+
+/// The sending side of a port. Sending never waits, so that no core can be held up by one that is behind.
+struct Outbox<M: Send> {
+    port: Port<M>,
+    overflows: Vec<Overflow<M>>,
+}
+
+impl<M: Send + 'static> Outbox<M> {
+    fn new(port: Port<M>) -> Rc<Outbox<M>> {
+        let overflow = |_| Overflow { waiting: RefCell::default(), moving: Cell::new(false) };
+        let overflows = (0..port.cores()).map(overflow).collect();
+        Rc::new(Outbox { port, overflows })
+    }
+
+    /// Sends behind everything that was sent to that core before.
+    fn send(self: &Rc<Self>, to: CoreId, message: M) {
+        let overflow = &self.overflows[to.index()];
+        if overflow.moving.get() {
+            overflow.waiting.borrow_mut().push_back(message);
+        } else if let Err(Full(message)) = self.port.try_post(to, message) {
+            overflow.waiting.borrow_mut().push_back(message);
+            overflow.moving.set(true);
+            let outbox = self.clone();
+            spawn(Class::Latency, async move { outbox.move_overflow(to).await }).detach();
+        }
+    }
+
+    async fn move_overflow(&self, to: CoreId) {
+        let overflow = &self.overflows[to.index()];
+        loop {
+            let next = overflow.waiting.borrow_mut().pop_front();
+            let Some(message) = next else { break };
+            self.port.post(to, message).await;
+        }
+        // A burst's memory does not stay.
+        overflow.waiting.take();
+        overflow.moving.set(false);
+    }
 }
 
 /// One core's end of the way.
 pub struct Mesh {
-    requests: Port<Posted>,
-    replies: Port<Returned>,
-    unanswered: RefCell<Slab<Unanswered>>,
-    credits: Vec<Semaphore>,
+    requests: Rc<Outbox<Posted>>,
+    replies: Rc<Outbox<Returned>>,
+    /// Who waits for an answer; at most the requests in flight on this core, and the few questions of its own.
+    unanswered: RefCell<Slab<oneshot::Sender<CoreReply>>>,
 }
 
 impl Mesh {
     /// The end of the core that owns `ports`.
     pub fn new(ports: MeshPorts) -> Mesh {
-        let cores = ports.requests.cores();
         Mesh {
-            requests: ports.requests,
-            replies: ports.replies,
+            requests: Outbox::new(ports.requests),
+            replies: Outbox::new(ports.replies),
             unanswered: RefCell::new(Slab::new()),
-            credits: (0..cores).map(|_| Semaphore::new(UNANSWERED_MAX)).collect(),
         }
     }
 
-    /// Asks another core. When this returns the question is in its lane; the answer is what is returned.
-    pub async fn post(&self, to: CoreId, request: CoreRequest) -> Remote {
-        let credit = self.credits[to.index()].acquire().await;
+    /// Asks another core. The order of questions to it is fixed when this returns; the answer is what is returned.
+    pub fn post(&self, to: CoreId, request: CoreRequest) -> Remote {
         let (answer, waiting) = oneshot::channel();
-        let ticket = self.unanswered.borrow_mut().insert(Unanswered { answer, _credit: credit });
-        let mut unposted = Unposted { mesh: self, ticket: Some(ticket) };
-        self.requests.post(to, Posted { ticket: Some(ticket), request }).await;
-        unposted.ticket = None;
+        let ticket = self.unanswered.borrow_mut().insert(answer);
+        self.requests.send(to, Posted { ticket: Some(ticket), request });
         Remote(waiting)
     }
 
-    /// Tells another core something that is lost when its lane is full.
+    /// Tells another core something; nobody learns what became of it.
     pub fn tell(&self, to: CoreId, request: CoreRequest) {
-        if let Err(Full(_)) = self.requests.try_post(to, Posted { ticket: None, request }) {
-            tracing::debug!(%to, "a hint to another core found no room");
-        }
+        self.requests.send(to, Posted { ticket: None, request });
     }
 
     /// Hands incoming questions to `begin` and sends the answers back, for ever.
     pub async fn serve(self: Rc<Self>, begin: impl Fn(CoreId, CoreRequest) -> Served) {
         loop {
             for _ in 0..BURST_MAX {
-                let (from, posted) = self.requests.recv().await;
+                let (from, posted) = self.requests.port.recv().await;
                 match (begin(from, posted.request), posted.ticket) {
-                    (Served::Done(reply), Some(ticket)) => self.reply(from, ticket, reply),
+                    (Served::Done(reply), Some(ticket)) => self.replies.send(from, Returned { ticket, reply }),
                     (Served::Later(later), Some(ticket)) => {
-                        let mesh = self.clone();
-                        spawn(Class::Latency, async move { mesh.reply(from, ticket, later.await) }).detach();
+                        let replies = self.replies.clone();
+                        let answer = async move { replies.send(from, Returned { ticket, reply: later.await }) };
+                        spawn(Class::Latency, answer).detach();
                     }
                     (_, None) => {}
                 }
@@ -110,33 +149,12 @@ impl Mesh {
     pub async fn receive(self: Rc<Self>) {
         loop {
             for _ in 0..BURST_MAX {
-                let (_, Returned { ticket, reply }) = self.replies.recv().await;
+                let (_, Returned { ticket, reply }) = self.replies.port.recv().await;
                 let unanswered = self.unanswered.borrow_mut().remove(ticket);
                 // Whoever asked may be gone.
-                let _ = unanswered.answer.send(reply);
+                let _ = unanswered.send(reply);
             }
             yield_now().await;
-        }
-    }
-
-    fn reply(&self, to: CoreId, ticket: usize, reply: CoreReply) {
-        if let Err(Full(_)) = self.replies.try_post(to, Returned { ticket, reply }) {
-            panic!("the lane of answers to core {to} is full although only {UNANSWERED_MAX} questions can be open");
-        }
-    }
-}
-
-/// Takes a question back whose asker went away before it was posted.
-struct Unposted<'m> {
-    mesh: &'m Mesh,
-    ticket: Option<usize>,
-}
-
-impl Drop for Unposted<'_> {
-    fn drop(&mut self) {
-        if let Some(ticket) = self.ticket {
-            let taken_back = self.mesh.unanswered.borrow_mut().remove(ticket);
-            drop(taken_back);
         }
     }
 }
@@ -152,6 +170,75 @@ impl Future for Remote {
             Poll::Ready(Ok(reply)) => Poll::Ready(reply),
             // The core is being taken down together with whoever waits here.
             Poll::Ready(Err(_)) | Poll::Pending => Poll::Pending,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use reactor::Handover;
+    use reactor::sim::Sim;
+    use reactor::sync::Notify;
+    use std::time::Duration;
+
+    /// Questions that stay unanswered: far more than a lane holds.
+    const PARKED: i32 = 2 * LANE_MESSAGES as i32 + 7;
+
+    /// Core 1: leaves `EndSession` unanswered until it is told `Metrics`, and answers everything else at once.
+    async fn answer(mesh: Rc<Mesh>) {
+        let (release, seen) = (Rc::new((Cell::new(false), Notify::new())), Rc::new(Cell::new(0)));
+        let begin = move |_, request| match request {
+            CoreRequest::EndSession(id) => {
+                assert_eq!(id, seen.replace(id + 1), "questions come in the order of their posting");
+                let release = release.clone();
+                Served::later(async move {
+                    while !release.0.get() {
+                        release.1.notified().await;
+                    }
+                    CoreReply::Done
+                })
+            }
+            CoreRequest::Metrics => {
+                release.0.set(true);
+                release.1.notify_all();
+                Served::Done(CoreReply::Done)
+            }
+            _ => Served::Done(CoreReply::Done),
+        };
+        mesh.serve(begin).await;
+    }
+
+    #[test]
+    fn questions_that_wait_for_long_hold_up_no_others() {
+        for seed in 0..3 {
+            let mut sim = Sim::new(seed);
+            let node = sim.add_node(2, move || {
+                let seats = Handover::new(mesh_ports(2));
+                move |core: CoreId| {
+                    let seats = seats.clone();
+                    async move {
+                        let mesh = Rc::new(Mesh::new(seats.take(core)));
+                        spawn(Class::Latency, mesh.clone().receive()).detach();
+                        if core.0 == 1 {
+                            spawn(Class::Latency, answer(mesh)).detach();
+                            return reactor::stopping().await;
+                        }
+                        let parked: Vec<Remote> =
+                            (0..PARKED).map(|id| mesh.post(CoreId(1), CoreRequest::EndSession(id))).collect();
+                        for _ in 0..3 {
+                            let CoreReply::Done = mesh.post(CoreId(1), CoreRequest::LogDirs).await else {
+                                panic!("seed {seed}: another answer")
+                            };
+                        }
+                        mesh.tell(CoreId(1), CoreRequest::Metrics);
+                        reactor::join_all(parked).await;
+                        assert!(mesh.unanswered.borrow().is_empty(), "seed {seed}");
+                        reactor::stop();
+                    }
+                }
+            });
+            assert!(sim.run_until_ended(node, Duration::from_secs(60)), "seed {seed}: some questions have no answer");
         }
     }
 }

@@ -32,7 +32,7 @@ impl CorePublisher {
         let mut remote = Vec::new();
         for core in (0..self.layout.data_cores).map(CoreId) {
             if self.local.is_none() || core != self.layout.controller_core {
-                remote.push(self.mesh.post(core, request()).await);
+                remote.push(self.mesh.post(core, request()));
             }
         }
         if let Some(local) = &self.local
