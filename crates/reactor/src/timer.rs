@@ -43,6 +43,8 @@ pub struct Sleep {
     core: Rc<Core>,
     deadline_ns: u64,
     key: Option<Key>,
+    /// It was over before it began, and its task has let others have their turn.
+    yielded: bool,
 }
 
 impl Future for Sleep {
@@ -58,9 +60,14 @@ impl Future for Sleep {
                 }
                 Poll::Ready(())
             }
-            // By the time that stands still in this poll: who sleeps until a moment finds it come afterwards. By the clock
-            // itself, a task that asks for the time and sleeps in turns would go round without end.
-            None if core.now().mono_ns >= self.deadline_ns => Poll::Ready(()),
+            None if self.yielded => Poll::Ready(()),
+            // Time stands still within a poll. A task that finds something due, sleeps until a moment that is over and looks
+            // again would go round for ever at the same moment: so every sleep ends the poll, and the task finds a later time.
+            None if core.now().mono_ns >= self.deadline_ns => {
+                self.yielded = true;
+                cx.waker().wake_by_ref();
+                Poll::Pending
+            }
             None => {
                 let key = core.timers.borrow_mut().insert(self.deadline_ns, cx.waker().clone());
                 self.key = Some(key);
@@ -79,17 +86,18 @@ impl Drop for Sleep {
     }
 }
 
-/// Waits at least `duration` from the moment of the call.
+/// Waits at least `duration` from the moment of the call. Other tasks have their turn in any case.
 pub fn sleep(duration: Duration) -> Sleep {
     let core = percore::current();
     let nanos = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
     let deadline_ns = core.mono_ns().saturating_add(nanos);
-    Sleep { core, deadline_ns, key: None }
+    Sleep { core, deadline_ns, key: None, yielded: false }
 }
 
-/// Waits until the core's monotonic clock shows `mono_ns`.
+/// Waits until the core's monotonic clock shows `mono_ns`. Other tasks have their turn in any case, and the time that
+/// [`crate::now`] tells afterwards is a new one.
 pub fn sleep_until(mono_ns: u64) -> Sleep {
-    Sleep { core: percore::current(), deadline_ns: mono_ns, key: None }
+    Sleep { core: percore::current(), deadline_ns: mono_ns, key: None, yielded: false }
 }
 
 /// The time given to [`timeout`] was over first.

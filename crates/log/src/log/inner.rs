@@ -71,6 +71,8 @@ pub(crate) struct LogInner {
     pub writing_epochs: Cell<bool>,
     /// Held by whoever writes the leader epoch checkpoint.
     pub epoch_file: Semaphore,
+    /// What the leader epoch checkpoint says, as far as it is known.
+    pub epochs_saved: RefCell<Option<Vec<EpochEntry>>>,
     /// Held by whoever changes the set of files: truncation, retention, deletion, closing.
     pub exclusive: Semaphore,
     pub on_progress: RefCell<Option<ProgressCallback>>,

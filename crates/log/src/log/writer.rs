@@ -390,11 +390,18 @@ impl LogInner {
         .detach();
     }
 
+    /// Writes the leader epochs to their checkpoint, unless it says the same.
     pub async fn write_epochs(&self) -> Result<(), LogError> {
         let _permit = self.epoch_file.acquire().await;
-        let text = checkpoint::write_epochs(&self.state.borrow().epochs);
+        let epochs = self.state.borrow().epochs.clone();
+        if self.epochs_saved.borrow().as_ref() == Some(&epochs) {
+            return Ok(());
+        }
         let path = self.path(names::EPOCHS);
-        fs::write_atomic_durable(&path, text.into_bytes()).await.context("write", &path)
+        let text = checkpoint::write_epochs(&epochs);
+        fs::write_atomic_durable(&path, text.into_bytes()).await.context("write", &path)?;
+        *self.epochs_saved.borrow_mut() = Some(epochs);
+        Ok(())
     }
 }
 

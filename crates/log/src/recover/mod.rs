@@ -44,13 +44,15 @@ pub(crate) async fn open_log(
 ) -> Result<Rc<LogInner>, LogError> {
     let name = id.dir_name();
     let dir = core.config.dir.join(&name);
-    let loaded = if fs::exists(&dir).await.context("stat", &dir)? {
+    let existed = fs::exists(&dir).await.context("stat", &dir)?;
+    let loaded = if existed {
         check_metadata(&dir, &id, &name).await?;
         load::load(core, &id, &dir, &name, &config, sink).await?
     } else {
         create(&core.config.dir, &dir, &id).await?
     };
     let end = loaded.segments.back().expect("a log has a segment").end;
+    let epochs_saved = (existed && !loaded.epochs_changed).then(|| loaded.epochs.clone());
     let high_watermark = core.config.start.high_watermarks.get(&name).copied().unwrap_or(loaded.start);
     let jitter_ms = random_jitter(config.segment_jitter_ms);
     let state = LogState {
@@ -83,6 +85,7 @@ pub(crate) async fn open_log(
         writer_stopped: Notify::new(),
         writing_epochs: Cell::new(false),
         epoch_file: Semaphore::new(1),
+        epochs_saved: RefCell::new(epochs_saved),
         exclusive: Semaphore::new(1),
         on_progress: RefCell::new(None),
         producers: RefCell::new(None),

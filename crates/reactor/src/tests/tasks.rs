@@ -295,3 +295,35 @@ fn after_a_sleep_its_moment_has_come() {
         }
     });
 }
+
+/// A loop that takes what is due by whole milliseconds, and sleeps until the nanosecond at which the next thing is, finds
+/// nothing due when it wakes early: it has to get on to a later moment all the same, and others beside it.
+#[test]
+fn a_loop_that_sleeps_until_what_is_over_gets_on_and_lets_others_run() {
+    let _watchdog = super::Watchdog::new();
+    crate::block_on(async {
+        let others = Rc::new(Cell::new(0));
+        let seen = Rc::clone(&others);
+        let other = spawn(Class::Normal, async move {
+            loop {
+                seen.set(seen.get() + 1);
+                yield_now().await;
+            }
+        });
+        for round in 1..50 {
+            let due_ns = now().mono_ns + round * 10_000;
+            let due_ms = due_ns.div_ceil(1_000_000);
+            let before = others.get();
+            while now().mono_ns / 1_000_000 < due_ms {
+                sleep_until(due_ns).await;
+            }
+            assert!(others.get() > before, "round {round}: nobody else had a turn");
+        }
+        other.abort();
+        let ran = Rc::new(Cell::new(false));
+        let other = Rc::clone(&ran);
+        spawn(Class::Normal, async move { other.set(true) }).detach();
+        sleep_until(0).await;
+        assert!(ran.get(), "a sleep that is over at once lets those run that are ready");
+    });
+}
