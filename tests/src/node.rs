@@ -18,6 +18,8 @@ pub enum Peer {
     Odradek,
     /// Apache Kafka, to check an expectation against the original.
     Kafka,
+    /// An older release of Apache Kafka that `scripts/install-peers` fetches, for instance `4.0.2`.
+    OldKafka(&'static str),
 }
 
 impl Peer {
@@ -27,6 +29,18 @@ impl Peer {
             Ok("kafka") => Peer::Kafka,
             _ => Peer::Odradek,
         }
+    }
+
+    /// Its command line tool or its server by the usual name; `None` for Odradek.
+    fn kafka_command(self, name: &str) -> Option<Command> {
+        let libs = match self {
+            Peer::Odradek => return None,
+            Peer::Kafka => peers::kafka_libs(),
+            Peer::OldKafka(release) => peers::installed(&format!("kafka-{release}/libs")),
+        };
+        let mut command = Command::new(peers::root().join("scripts/kafka"));
+        command.arg(name).env("ODRADEK_KAFKA_LIBS", libs);
+        Some(command)
     }
 }
 
@@ -116,9 +130,9 @@ impl Node {
     pub fn format(&self) {
         let file = self.properties_file();
         let args = ["format", "-t", "MkU3OEVBNTcwNTJENDM2Qg", "-c", file.to_str().expect("a plain path")];
-        match self.config.peer {
-            Peer::Odradek => Tool::odradek(&args).run().ok(),
-            Peer::Kafka => Tool::kafka("kafka-storage", &args).run().ok(),
+        match self.config.peer.kafka_command("kafka-storage") {
+            None => Tool::odradek(&args).run().ok(),
+            Some(command) => Tool::command(command, &args).run().ok(),
         };
     }
 
@@ -126,20 +140,16 @@ impl Node {
     pub fn run(&mut self) {
         assert!(self.child.is_none(), "the node runs already");
         let log = fs::OpenOptions::new().create(true).append(true).open(self.log_file()).expect("a log file");
-        let mut command = match self.config.peer {
-            Peer::Odradek => {
-                let mut command = Command::new(peers::odradek());
-                command.args(["start", "--config"]).arg(self.properties_file());
-                command
-            }
-            Peer::Kafka => {
-                let mut command = Command::new(peers::root().join("scripts/kafka"));
-                command.arg("kafka-server-start").arg(self.properties_file());
-                command.env("ODRADEK_KAFKA_LIBS", peers::kafka_libs());
-                command
-            }
-        };
-        command.stdin(Stdio::null()).stdout(log.try_clone().expect("the handle can be shared")).stderr(log);
+        let mut command = self.config.peer.kafka_command("kafka-server-start").unwrap_or_else(|| {
+            let mut command = Command::new(peers::odradek());
+            command.args(["start", "--config"]);
+            command
+        });
+        command
+            .arg(self.properties_file())
+            .stdin(Stdio::null())
+            .stdout(log.try_clone().expect("the handle can be shared"))
+            .stderr(log);
         self.child = Some(command.spawn().expect("the broker starts"));
         self.wait_until_ready();
     }
@@ -229,7 +239,7 @@ impl Node {
         let started = Instant::now();
         loop {
             if let Some(status) = child.try_wait().expect("can be waited for") {
-                let clean = status.success() || (self.config.peer == Peer::Kafka && status.code() == Some(143));
+                let clean = status.success() || (self.config.peer != Peer::Odradek && status.code() == Some(143));
                 assert!(clean, "the broker ended with {status}; its log:\n{}", self.log());
                 return;
             }
@@ -239,8 +249,9 @@ impl Node {
     }
 }
 
+/// Asks a child of ours that has not been waited for to end.
 #[allow(unsafe_code)]
-fn send_term(pid: libc::pid_t) {
+pub fn send_term(pid: libc::pid_t) {
     // SAFETY: kill() touches no memory of ours; the pid is a child that has not been waited for yet.
     let rc = unsafe { libc::kill(pid, libc::SIGTERM) };
     assert_eq!(rc, 0, "SIGTERM to {pid} failed");
@@ -261,7 +272,8 @@ impl Drop for Node {
     }
 }
 
-fn free_port() -> u16 {
+/// A port that nobody listens on now.
+pub fn free_port() -> u16 {
     TcpListener::bind(("127.0.0.1", 0)).expect("a free port").local_addr().expect("an address").port()
 }
 

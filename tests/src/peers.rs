@@ -17,6 +17,13 @@ pub fn kafka_libs() -> PathBuf {
     libs
 }
 
+/// What `scripts/install-peers` put at `path` below `.cache`.
+pub fn installed(path: &str) -> PathBuf {
+    let found = root().join(".cache").join(path);
+    assert!(found.exists(), "{} is missing: run scripts/install-peers", found.display());
+    found
+}
+
 /// The `odradek` binary: `ODRADEK_BIN`, or a release build made once.
 pub fn odradek() -> &'static Path {
     static BINARY: OnceLock<PathBuf> = OnceLock::new();

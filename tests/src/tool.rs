@@ -98,6 +98,13 @@ impl Tool {
         Tool::of(command, format!("odradek {}", args.join(" ")))
     }
 
+    /// `command` with `args` behind its own.
+    pub fn command(mut command: Command, args: &[&str]) -> Tool {
+        command.args(args);
+        let shown = format!("{command:?}");
+        Tool::of(command, shown)
+    }
+
     fn of(command: Command, shown: String) -> Tool {
         Tool { command, shown, input: Vec::new(), limit: Duration::from_secs(120) }
     }

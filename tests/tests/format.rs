@@ -237,7 +237,7 @@ fn starts_on_the_others(runs: Peer, formats: Peer, dynamic: bool) {
     let args = args(&file, if dynamic { &["--standalone"] } else { &[] });
     match formats {
         Peer::Odradek => Tool::odradek(&args).run().ok(),
-        Peer::Kafka => Tool::kafka("kafka-storage", &args).run().ok(),
+        _ => Tool::kafka("kafka-storage", &args).run().ok(),
     };
     // A second start of Odradek reads what the first one wrote; Kafka's own is not what is tested.
     let starts = if runs == Peer::Odradek { 2 } else { 1 };

@@ -1,4 +1,5 @@
 //! One data directory, two brokers in turn: what Odradek wrote Apache Kafka serves, and the other way round, record for record.
+//! Also with older releases of Apache Kafka, whose feature levels stay what they are, stopped or killed.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,42 +13,35 @@ fn config(peer: Peer) -> NodeConfig {
     NodeConfig { peer, properties: properties.map(|(k, v)| (k.to_owned(), v.to_owned())).to_vec() }
 }
 
-fn topics(node: &Node, args: &[&str]) -> String {
-    Tool::kafka("kafka-topics", &[&["--bootstrap-server", node.bootstrap().as_str()], args].concat()).run().ok().text()
+fn state(node: &Node, command: &str) -> String {
+    let args = [command, &node.bootstrap(), TOPICS[0], TOPICS[1]];
+    Tool::java("DirectoryState.java", &args).run().ok().text()
 }
 
-/// Several segments of every codec, keys and headers, from two kinds of client.
+/// Several segments of every codec, keys and headers, settings and offsets of groups, from two kinds of client.
 fn fill(node: &Node) {
     let bootstrap = node.bootstrap();
-    topics(node, &["--create", "--topic", TOPICS[0], "--partitions", "2", "--config", "retention.ms=86400000000"]);
-    topics(node, &["--create", "--topic", TOPICS[1], "--config", "cleanup.policy=compact"]);
-    let property = format!("bootstrap.servers={bootstrap}");
-    for codec in ["none", "gzip", "snappy", "lz4", "zstd"] {
-        let codec = format!("compression.type={codec}");
-        let args = [
-            "--topic",
-            TOPICS[0],
-            "--num-records",
-            "3000",
-            "--record-size",
-            "500",
-            "--throughput",
-            "-1",
-            "--command-property",
-            &property,
-            &codec,
-        ];
-        Tool::kafka("kafka-producer-perf-test", &args).run().ok();
-    }
+    state(node, "fill");
     let args = ["-b", &bootstrap, "-P", "-t", TOPICS[1], "-p", "0", "-K", ":", "-H", "colour=red", "-H", "colour=blue"];
     Tool::kcat(&args).input("a:1\nb:2\na:3\n").run().ok();
+    let read = ["-b", &bootstrap, "-G", "read", "-X", "auto.offset.reset=earliest", "-e", "-q", TOPICS[1]];
+    Tool::kcat(&read).run().ok();
 }
 
-/// Everything a client can see of the topics: ids, settings, every record with offset, timestamp, key, headers and value.
+/// Everything a client can see: feature levels, settings of the brokers, offsets of groups, and of the topics ids, settings and
+/// every record with offset, timestamp, key, headers and value.
 fn seen(node: &Node) -> Vec<String> {
-    let mut all = Vec::new();
+    let mut all: Vec<String> = state(node, "show").lines().map(str::to_owned).collect();
+    for part in [
+        "metadata.version",
+        "log.retention.ms=123456789",
+        "cleanup.policy=compact",
+        "read compact-keys-0 3",
+        "set mixed-0 7",
+    ] {
+        assert!(all.iter().any(|line| line.contains(part)), "{part} is not shown: {all:?}");
+    }
     for topic in TOPICS {
-        all.push(described(&topics(node, &["--describe", "--topic", topic])));
         let format = "%p %o %T %k %h %S %s\n";
         let args = ["-b", &node.bootstrap(), "-C", "-t", topic, "-o", "beginning", "-e", "-q", "-f", format];
         let mut lines: Vec<String> = Tool::kcat(&args).run().ok().text().lines().map(str::to_owned).collect();
@@ -55,15 +49,6 @@ fn seen(node: &Node) -> Vec<String> {
         all.extend(lines);
     }
     all
-}
-
-/// The description with its overrides in order: each broker lists them as its hash map has them.
-fn described(text: &str) -> String {
-    let (before, rest) = text.split_once("Configs: ").expect("overrides are listed");
-    let (configs, after) = rest.split_once('\n').expect("partitions follow");
-    let mut configs: Vec<&str> = configs.split(',').collect();
-    configs.sort_unstable();
-    format!("{before}{}\n{after}", configs.join(","))
 }
 
 fn files(dir: &Path) -> Vec<PathBuf> {
@@ -100,13 +85,25 @@ fn check_with_dump_log(dir: &Path) {
     said.says(&["REGISTER_BROKER_RECORD", "TOPIC_RECORD", "PARTITION_RECORD", "CONFIG_RECORD"]);
 }
 
-fn there_and_back(first: Peer, second: Peer) {
+/// How the first broker ends.
+#[derive(Clone, Copy, PartialEq)]
+enum End {
+    Stop,
+    Kill,
+}
+
+fn there_and_back(first: Peer, end: End, second: Peer) {
     let mut node = Node::start_config(config(first));
     fill(&node);
     let written = seen(&node);
     assert!(written.len() > 15_000);
-    node.stop();
-    check_with_dump_log(&node.data_dir());
+    match end {
+        End::Stop => {
+            node.stop();
+            check_with_dump_log(&node.data_dir());
+        }
+        End::Kill => node.kill(),
+    }
     let mut expected = written;
     for peer in [second, first] {
         node.hand_to(peer);
@@ -124,10 +121,29 @@ fn there_and_back(first: Peer, second: Peer) {
 
 #[test]
 fn apache_kafka_serves_what_odradek_wrote_and_back() {
-    there_and_back(Peer::under_test(), Peer::Kafka);
+    there_and_back(Peer::under_test(), End::Stop, Peer::Kafka);
 }
 
 #[test]
 fn odradek_serves_what_apache_kafka_wrote_and_back() {
-    there_and_back(Peer::Kafka, Peer::under_test());
+    there_and_back(Peer::Kafka, End::Stop, Peer::under_test());
+}
+
+#[test]
+fn odradek_serves_what_apache_kafka_left_behind_when_killed() {
+    there_and_back(Peer::Kafka, End::Kill, Peer::under_test());
+}
+
+#[test]
+fn a_directory_of_apache_kafka_4_0() {
+    for end in [End::Stop, End::Kill] {
+        there_and_back(Peer::OldKafka("4.0.2"), end, Peer::under_test());
+    }
+}
+
+#[test]
+fn a_directory_of_apache_kafka_3_9() {
+    for end in [End::Stop, End::Kill] {
+        there_and_back(Peer::OldKafka("3.9.2"), end, Peer::under_test());
+    }
 }
