@@ -122,8 +122,6 @@ impl GroupShard {
         let known = |name: &str| env.image.topics.by_name(name).is_some();
         let error = if request.group_id.is_empty() {
             ErrorCode::INVALID_GROUP_ID
-        } else if !request.topics.iter().any(|topic| known(&topic.name)) {
-            ErrorCode::NONE
         } else {
             match self.groups.get(&*request.group_id) {
                 None => ErrorCode::GROUP_ID_NOT_FOUND,

@@ -298,6 +298,7 @@ fn deleting_offsets() {
     world.stable(&[join("lying").protocols(&[("range", &[0, 0, 0, 9])])]);
     let cases = [
         ("missing", "t0", E::GROUP_ID_NOT_FOUND, E::NONE),
+        ("missing", "t9", E::GROUP_ID_NOT_FOUND, E::NONE),
         ("", "t0", E::INVALID_GROUP_ID, E::NONE),
         ("simple", "t9", E::NONE, E::UNKNOWN_TOPIC_OR_PARTITION),
         ("simple", "t0", E::NONE, E::NONE),
