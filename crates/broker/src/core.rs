@@ -126,6 +126,7 @@ impl DataCore {
     /// A core that knows no metadata yet.
     pub fn new(parts: DataCoreParts) -> DataCore {
         let layered = LayeredConfig::new(BrokerConfig::clone(&parts.config));
+        let metrics = CoreMetrics::new(&parts.id.to_string(), parts.config.own.durability.name());
         DataCore {
             id: parts.id,
             layout: parts.layout,
@@ -134,11 +135,11 @@ impl DataCore {
             partitions: parts.partitions,
             logs: parts.logs,
             sessions: RefCell::new(parts.sessions),
-            metrics: CoreMetrics::new(&parts.id.to_string(), parts.config.own.durability.name()),
             net_levels: RefCell::new(None),
             gates: Gates { refusals: LogGate::new(GATE_INTERVAL_MS) },
             image: RefCell::default(),
-            groups: Groups::new(&layered),
+            groups: Groups::new(&layered, metrics.registry()),
+            metrics,
             layered: RefCell::new(Rc::new(layered)),
             controller: RefCell::new(None),
             next_watch: Cell::new(0),
@@ -205,6 +206,7 @@ impl DataCore {
 
     /// Everything this core counts, as of now.
     pub fn metrics_snapshot(&self) -> metrics::Snapshot {
+        self.groups.count();
         let (connections, request_memory_bytes) = self.net_levels.borrow().as_ref().map_or((0, 0), |levels| levels());
         self.metrics.snapshot(Levels {
             connections,

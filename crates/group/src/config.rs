@@ -47,6 +47,13 @@ impl GroupConfig {
         }
     }
 
+    /// With the offsets topic's own `max.message.bytes`.
+    #[must_use]
+    pub fn with_message_bytes_max(mut self, bytes: u32) -> GroupConfig {
+        self.record_bytes_max = (bytes as usize).saturating_sub(BATCH_OVERHEAD_BYTES);
+        self
+    }
+
     /// The group configs (resource GROUP) of a group with these overrides; `None` when an override does not parse.
     pub fn of_group(&self, overrides: &dyn ConfigMap) -> Option<GroupValues> {
         GroupValues::resolve(overrides, &self.broker.values).ok()

@@ -13,6 +13,7 @@ use wire::group_record::{GroupKey, GroupValue};
 use crate::api::{Env, Reply, Request};
 use crate::classic::ClassicGroup;
 use crate::consumer::{ConsumerGroup, ConsumerState};
+use crate::counts::GroupEvents;
 use crate::offsets::OffsetStore;
 use crate::timers::{Deadline, TimerKey, TimerKind, Timers};
 
@@ -42,6 +43,8 @@ pub struct GroupShard {
     pub(crate) consumer: ConsumerState,
     /// The check for expired offsets.
     pub(crate) offsets_check: Deadline,
+    /// What happened, but for what [`ConsumerState`] counts.
+    pub(crate) events: GroupEvents,
     /// False while the log is loaded; then the records that are replayed are this machine's own decisions.
     pub(crate) decides: bool,
 }

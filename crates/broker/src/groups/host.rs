@@ -6,7 +6,7 @@ use crate::groups::load;
 use base::{LeaderEpoch, PartitionKey, Prng};
 use bytes::Bytes;
 use coordinator::{Answer, Batch, Shell, State, Token};
-use group::{Env, GroupShard, Reply, Request};
+use group::{Env, GroupCounts, GroupEvents, GroupShard, Reply, Request};
 use metadata::MetadataDelta;
 use partition::{AppendRequest, Partition, PartitionError};
 use reactor::sync::{Notify, oneshot};
@@ -40,6 +40,8 @@ pub struct Host {
     resigned: Cell<Option<ErrorCode>>,
     /// The timer that the pump last waited for, in monotonic ns.
     sleeps_until: Cell<Option<u64>>,
+    /// What the machine had counted when [`Host::new_events`] was last called.
+    told: Cell<GroupEvents>,
 }
 
 /// A request that the machine has taken.
@@ -63,6 +65,7 @@ impl Host {
             work: Notify::new(),
             resigned: Cell::new(None),
             sleeps_until: Cell::new(None),
+            told: Cell::default(),
         });
         let (core, running) = (core.clone(), host.clone());
         spawn(Class::Normal, async move { running.run(&core).await }).detach();
@@ -77,6 +80,18 @@ impl Host {
     /// The epoch of the leadership under which it is hosted.
     pub fn leader_epoch(&self) -> LeaderEpoch {
         self.leader_epoch
+    }
+
+    /// What the machine has counted since the last call.
+    pub fn new_events(&self) -> GroupEvents {
+        let now = self.shell.borrow().machine().events();
+        now.since(self.told.replace(now))
+    }
+
+    /// Whether it serves, and how many groups it has.
+    pub fn counts(&self) -> (State, GroupCounts) {
+        let shell = self.shell.borrow();
+        (shell.state(), shell.machine().counts())
     }
 
     /// Stops: whoever waits is told `error`.
@@ -169,6 +184,8 @@ impl Host {
             reactor::sleep(Duration::from_millis(pause_ms)).await;
             pause_ms = (pause_ms * 2).min(RELOAD_PAUSE_MS.1);
             if self.resigned.get().is_none() {
+                core.groups.collect(self);
+                self.told.take();
                 *self.shell.borrow_mut() = Shell::new(GroupShard::new());
             }
         }
@@ -176,7 +193,7 @@ impl Host {
 
     /// Replays the log.
     async fn load(&self, core: &Rc<DataCore>) -> Result<Partition, PartitionError> {
-        let partition = core.partitions.partition(self.key)?;
+        let (partition, began) = (core.partitions.partition(self.key)?, reactor::now());
         let log_end = load::replay(core, &partition, &self.shell, || self.resigned.get().is_some()).await?;
         self.with_env(core, |shell, env| {
             let wall_ms = env.now.wall_ms;
@@ -184,6 +201,7 @@ impl Host {
                 shell.loaded(env, wall_ms, log_end);
             }
         });
+        core.groups.metrics.loaded(reactor::now().mono_ms().saturating_sub(began.mono_ms()));
         self.deliver(None);
         Ok(partition)
     }

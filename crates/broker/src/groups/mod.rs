@@ -3,18 +3,22 @@
 
 mod host;
 mod load;
+mod metrics;
 mod requests;
 mod serve;
 
 pub use serve::{GroupJob, ask, ask_one, serve};
 
+use self::metrics::{GroupMetrics, PartitionStates};
 use crate::core::DataCore;
 use crate::internal_topics::CONSUMER_OFFSETS;
+use ::metrics::Registry;
 use base::{PartitionIndex, PartitionKey};
 use config::LayeredConfig;
-use group::GroupConfig;
+use coordinator::State;
+use group::{GroupConfig, GroupCounts};
 use host::Host;
-use metadata::MetadataDelta;
+use metadata::{ConfigResource, ConfigResourceType, MetadataDelta};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -24,12 +28,35 @@ use wire::ErrorCode;
 pub struct Groups {
     hosts: RefCell<BTreeMap<PartitionIndex, Rc<Host>>>,
     config: RefCell<Rc<GroupConfig>>,
+    metrics: GroupMetrics,
 }
 
 impl Groups {
-    /// No partition is led yet.
-    pub fn new(layered: &LayeredConfig) -> Groups {
-        Groups { hosts: RefCell::default(), config: RefCell::new(Rc::new(GroupConfig::new(layered))) }
+    /// No partition is led yet. What is counted goes into `registry`.
+    pub fn new(layered: &LayeredConfig, registry: &Registry) -> Groups {
+        let config = RefCell::new(Rc::new(GroupConfig::new(layered)));
+        Groups { hosts: RefCell::default(), config, metrics: GroupMetrics::new(registry) }
+    }
+
+    /// Brings the metrics up to date.
+    pub fn count(&self) {
+        let (mut partitions, mut counts) = (PartitionStates::default(), GroupCounts::default());
+        for host in self.hosts() {
+            self.collect(&host);
+            let (state, groups) = host.counts();
+            match state {
+                State::Loading => partitions.loading += 1,
+                State::Active => partitions.active += 1,
+                State::Failed => partitions.failed += 1,
+            }
+            counts = counts.plus(groups);
+        }
+        self.metrics.show(partitions, counts);
+    }
+
+    /// Takes over what the machine of a host has counted since it was last asked.
+    fn collect(&self, host: &Host) {
+        self.metrics.happened(host.new_events());
     }
 
     /// The host of a partition that lives here.
@@ -66,8 +93,10 @@ const CONSUMER_GROUPS_LEVEL: i16 = 1;
 
 /// Follows new metadata, which `core` shows already: begins and ends to host partitions, and tells the machines.
 pub fn follow(core: &Rc<DataCore>, delta: &MetadataDelta) {
-    if delta.configs().iter().any(|resource| resource.kind == metadata::ConfigResourceType::Broker) {
-        *core.groups.config.borrow_mut() = Rc::new(GroupConfig::new(&core.layered()));
+    let offsets_topic = ConfigResource::topic(CONSUMER_OFFSETS);
+    let matters = |resource: &ConfigResource| resource.kind == ConfigResourceType::Broker || *resource == offsets_topic;
+    if delta.configs().iter().any(matters) {
+        *core.groups.config.borrow_mut() = Rc::new(read_config(core, &offsets_topic));
     }
     if delta.topics().values().any(|change| &*change.name == CONSUMER_OFFSETS) {
         follow_leadership(core);
@@ -77,11 +106,22 @@ pub fn follow(core: &Rc<DataCore>, delta: &MetadataDelta) {
     }
 }
 
+/// The options in force. What the broker accepts counts where the topic's own settings cannot be read, as it does for the topic.
+fn read_config(core: &DataCore, offsets_topic: &ConfigResource) -> GroupConfig {
+    let layered = core.layered();
+    let config = GroupConfig::new(&layered);
+    match layered.topic(core.image().configs.overrides(offsets_topic)) {
+        Ok(topic) => config.with_message_bytes_max(topic.max_message_bytes),
+        Err(_) => config,
+    }
+}
+
 fn follow_leadership(core: &Rc<DataCore>) {
     let led = led_here(core);
     core.groups.hosts.borrow_mut().retain(|partition, host| {
         let keeps = led.get(partition) == Some(&(host.key(), host.leader_epoch()));
         if !keeps {
+            core.groups.collect(host);
             host.resign(ErrorCode::NOT_COORDINATOR);
         }
         keeps

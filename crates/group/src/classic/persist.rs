@@ -91,10 +91,11 @@ impl ClassicGroup {
         group
     }
 
-    /// The record of a generation that this group decided is in the log: its assignments are the members' now.
-    fn confirm(&mut self, value: &GroupMetadataValue<'_>) {
+    /// The record of a generation that this group decided is in the log: its assignments are the members' now. True if that
+    /// ends a rebalance.
+    fn confirm(&mut self, value: &GroupMetadataValue<'_>) -> bool {
         if value.members.is_empty() {
-            return;
+            return false;
         }
         for told in &value.members {
             if let Some(member) = self.members.get_mut(&*told.member_id)
@@ -103,9 +104,11 @@ impl ClassicGroup {
                 member.assignment = Box::from(&*told.assignment);
             }
         }
-        if self.state == State::CompletingRebalance {
+        let completes = self.state == State::CompletingRebalance;
+        if completes {
             self.transition(State::Stable, value.current_state_timestamp);
         }
+        completes
     }
 }
 
@@ -121,7 +124,8 @@ impl GroupShard {
         if self.decides
             && let Some(Group::Classic(group)) = self.groups.get_mut(group_id)
         {
-            return group.confirm(value);
+            self.events.classic_rebalances += u64::from(group.confirm(value));
+            return;
         }
         let id = self.group_key(group_id).unwrap_or_else(|| Arc::from(group_id));
         self.groups.insert(id, Group::Classic(Box::new(ClassicGroup::from_record(value))));

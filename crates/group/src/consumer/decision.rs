@@ -265,6 +265,7 @@ impl<'g> Decision<'g> {
         if bump || hash != self.group.metadata_hash {
             epoch += 1;
             self.records.epoch(epoch, hash);
+            self.shared.rebalances += 1;
         }
         self.topics_seen = true;
         if self.group.has_partition_metadata {

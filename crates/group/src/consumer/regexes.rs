@@ -52,6 +52,7 @@ impl GroupShard {
         let hash = consumer.hashes.group(topics.iter(), env.image);
         if changed || hash != group.metadata_hash {
             records.epoch(group.epoch + 1, hash);
+            consumer.rebalances += 1;
         }
         match records.finish(env.config.record_bytes_max) {
             Ok(records) => out.records.extend(records),

@@ -190,6 +190,8 @@ pub(crate) struct ConsumerState {
     pub hashes: TopicHashes,
     /// Deadlines that wait for their members.
     pub fresh: Vec<Fresh>,
+    /// New epochs that heartbeats, joins or regular expressions called for.
+    pub rebalances: u64,
 }
 
 impl Default for ConsumerState {
@@ -201,6 +203,7 @@ impl Default for ConsumerState {
             new_topics_version: -1,
             hashes: TopicHashes::default(),
             fresh: Vec::new(),
+            rebalances: 0,
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use base::Uuid;
-use coordinator::Token;
+use coordinator::{CoordinatorRecord, Token};
 use metadata::TopicImage;
 use tracing::info;
 use wire::ErrorCode;
@@ -42,6 +42,7 @@ impl GroupShard {
         // The group is only asked where there is something to commit to, and only that is refused in its name.
         let refusal = if anything { self.check_commit(env, request, version, &topics, out).err() } else { None };
         let mut response = OffsetCommitResponse { throttle_time_ms: 0, topics: Vec::with_capacity(topics.len()) };
+        let before = out.records.len();
         for (topic, target) in request.topics.iter().zip(&topics) {
             let commit = |partition: &OffsetCommitRequestPartition<'_>| {
                 let result = match target {
@@ -62,6 +63,15 @@ impl GroupShard {
                 name: owned(&topic.name),
                 topic_id: topic.topic_id,
             });
+        }
+        // All of it is one batch, so that nobody finds half of it.
+        let bytes: usize = out.records[before..].iter().map(CoordinatorRecord::size).sum();
+        if bytes > env.config.record_bytes_max {
+            out.records.truncate(before);
+            let partitions = response.topics.iter_mut().flat_map(|topic| &mut topic.partitions);
+            for partition in partitions.filter(|partition| partition.error_code == ErrorCode::NONE.code()) {
+                partition.error_code = ErrorCode::UNKNOWN_SERVER_ERROR.code();
+            }
         }
         out.reply(token, Reply::OffsetCommit(response));
     }
@@ -135,7 +145,7 @@ impl GroupShard {
             return out.reply(token, refused(&Request::OffsetDelete { request }, error));
         }
         let group = self.groups.get(&*request.group_id);
-        let mut response = OffsetDeleteResponse::default();
+        let (mut response, mut deleted) = (OffsetDeleteResponse::default(), 0);
         for topic in &request.topics {
             let name = &*topic.name;
             let error = if !known(name) {
@@ -159,11 +169,13 @@ impl GroupShard {
                     || self.offsets.is_pending(&request.group_id, name, index);
                 if error.is_none() && held {
                     out.records.extend(records::offset_tombstone(&request.group_id, name, index));
+                    deleted += 1;
                 }
                 partitions.push(OffsetDeleteResponsePartition { partition_index: index, error_code: error.code() });
             }
             response.topics.push(OffsetDeleteResponseTopic { name: owned(name), partitions });
         }
+        self.events.offset_deletions += deleted;
         out.reply(token, Reply::OffsetDelete(response));
     }
 }
@@ -216,8 +228,7 @@ fn commit_one(
         topic_id: target.topic_id,
     };
     let record = records::offset_commit(&request.group_id, &target.image.name, partition.partition_index, value);
-    let record = record.ok().filter(|record| record.size() <= env.config.record_bytes_max);
-    out.records.push(record.ok_or(ErrorCode::INVALID_COMMIT_OFFSET_SIZE)?);
+    out.records.push(record.map_err(|_| ErrorCode::INVALID_COMMIT_OFFSET_SIZE)?);
     Ok(())
 }
 

@@ -45,12 +45,14 @@ impl GroupShard {
             return;
         }
         let before = out.records.len();
+        let mut expired = 0;
         for (id, group) in &self.groups {
             if out.records.len() - before >= TOMBSTONES_PER_PASS_MAX {
                 break;
             }
-            self.expire_group(id, group, env.now.wall_ms, env.config, &mut out.records);
+            expired += self.expire_group(id, group, env.now.wall_ms, env.config, &mut out.records);
         }
+        self.events.offset_expirations += expired;
         let tombstones = out.records.len() - before;
         if tombstones > 0 {
             info!(tombstones, "expired offsets and empty groups are removed");
@@ -62,7 +64,7 @@ impl GroupShard {
         }
     }
 
-    /// Removes what expired of one group, and the group itself when it is empty and nothing is left.
+    /// Removes what expired of one group, and the group itself when it is empty and nothing is left. How many offsets expired.
     fn expire_group(
         &self,
         id: &str,
@@ -70,10 +72,11 @@ impl GroupShard {
         now_ms: i64,
         config: &GroupConfig,
         records: &mut Vec<CoordinatorRecord>,
-    ) {
+    ) -> u64 {
+        let before = records.len();
         let mut left = self.offsets.pending.contains_group(id);
         if let Some(topics) = self.offsets.group(id) {
-            let Some(since) = expires_since(group) else { return };
+            let Some(since) = expires_since(group) else { return 0 };
             for (topic, offsets) in topics {
                 let subscribed = group.is_subscribed(topic);
                 for committed in &offsets.partitions {
@@ -87,10 +90,12 @@ impl GroupShard {
                 }
             }
         }
+        let expired = (records.len() - before) as u64;
         let expected = matches!(group, Group::Classic(group) if !group.pending_joins.is_empty());
         if !left && group.is_empty() && !expected {
             group.tombstones(id, records);
         }
+        expired
     }
 
     /// Removes the offsets of deleted topics in all groups.

@@ -117,6 +117,7 @@ impl GroupShard {
             }
             return;
         };
+        self.events.offset_commits += u64::from(self.decides);
         // Who commits without being a member makes a group that only holds offsets.
         let id = self.group_key(group_id).unwrap_or_else(|| Arc::from(group_id));
         let new = || Group::Classic(Box::new(ClassicGroup::new(-1)));

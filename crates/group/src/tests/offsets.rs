@@ -310,8 +310,33 @@ fn deleting_offsets() {
     for (group, topic, outer, inner) in cases {
         assert_eq!(delete(&mut world, group, topic), (outer, inner), "{group} {topic}");
     }
+    let events = world.shell.machine().events();
+    assert_eq!((events.offset_commits, events.offset_deletions, events.classic_rebalances), (6, 2, 3));
+    assert_eq!(world.shell.machine().counts().classic, [1, 0, 0, 3]);
     assert_eq!((fetch(&mut world, "simple", "t0", 0), fetch(&mut world, "simple", "t1", 0)), (-1, 1));
     assert_eq!((fetch(&mut world, "consumers", "t0", 0), fetch(&mut world, "consumers", "t1", 0)), (1, -1));
+    world.check_replay();
+}
+
+#[test]
+fn a_commit_larger_than_a_batch() {
+    let mut world = World::new();
+    world.config = world.config.clone().with_message_bytes_max(400);
+    let long = "m".repeat(400);
+    let mut many = commit("g", 1).metadata(&"m".repeat(150));
+    let topic = many.request.topics[0].clone();
+    many.request.topics.push(topic);
+    many.request.topics[1].partitions[0].partition_index = 1;
+    let cases = [
+        (commit("g", 1).metadata(&long), E::UNKNOWN_SERVER_ERROR),
+        (commit("g", 1), E::NONE),
+        (many, E::UNKNOWN_SERVER_ERROR),
+        (commit("g", 2).metadata(&long).topic("t9", 0), E::UNKNOWN_TOPIC_OR_PARTITION),
+    ];
+    for (commit, expected) in cases {
+        assert_eq!(commit.send(&mut world), expected);
+    }
+    assert_eq!((world.shell.machine().events().offset_commits, fetch(&mut world, "g", "t0", 0)), (1, 1));
     world.check_replay();
 }
 
