@@ -24,7 +24,12 @@ fn fill(node: &Node) {
     state(node, "fill");
     let args = ["-b", &bootstrap, "-P", "-t", TOPICS[1], "-p", "0", "-K", ":", "-H", "colour=red", "-H", "colour=blue"];
     Tool::kcat(&args).input("a:1\nb:2\na:3\n").run().ok();
-    let read = ["-b", &bootstrap, "-G", "read", "-X", "auto.offset.reset=earliest", "-e", "-q", TOPICS[1]];
+    read_as_group(node);
+}
+
+/// A group reads to the end and commits that.
+fn read_as_group(node: &Node) {
+    let read = ["-b", &node.bootstrap(), "-G", "read", "-X", "auto.offset.reset=earliest", "-e", "-q", TOPICS[1]];
     Tool::kcat(&read).run().ok();
 }
 
@@ -36,7 +41,7 @@ fn seen(node: &Node) -> Vec<String> {
         "metadata.version",
         "log.retention.ms=123456789",
         "cleanup.policy=compact",
-        "read compact-keys-0 3",
+        "offset of read compact-keys-0",
         "set mixed-0 7",
     ] {
         assert!(all.iter().any(|line| line.contains(part)), "{part} is not shown: {all:?}");
@@ -100,8 +105,11 @@ fn there_and_back(first: Peer, second: Peer) {
         assert_eq!(seen(&node), expected, "served by {peer:?}");
         let args = ["-b", &node.bootstrap(), "-P", "-t", TOPICS[1], "-p", "0", "-K", ":"];
         Tool::kcat(&args).input(format!("{peer:?}:more\n")).run().ok();
+        read_as_group(&node);
         let now = seen(&node);
         assert_eq!(now.len(), expected.len() + 1, "{peer:?} took one record");
+        let moved = now.iter().filter(|line| line.starts_with("offset of read") && !expected.contains(line)).count();
+        assert_eq!(moved, 1, "{peer:?} took a commit");
         expected = now;
         if peer == first && first != Peer::Odradek {
             node.kill();
