@@ -46,7 +46,7 @@ fn shown(node: &Node) -> Vec<String> {
 }
 
 /// Kafka's own tool reads every record: it names the type of each and puts its fields out.
-fn check_with_dump_log(node: &Node) {
+fn check_with_dump_log(node: &Node, writer: Peer) {
     let mut files = Vec::new();
     for entry in fs::read_dir(node.data_dir()).expect("the folder can be listed") {
         let dir = entry.expect("an entry").path();
@@ -71,6 +71,10 @@ fn check_with_dump_log(node: &Node) {
     for kind in [0, 1, 2, 3, 4, 5, 6, 7, 8, 16] {
         let named = format!("\"type\":\"{kind}\"");
         let named = [named.as_str(), &format!("\"type\":{kind},")];
+        // Only Apache Kafka 4.0 writes the partitions that a group saw.
+        if kind == 4 && matches!(writer, Peer::OldKafka(_)) {
+            continue;
+        }
         let expected = kind != 0 && kind != 4;
         let found = records.iter().any(|record| named.iter().any(|name| record.contains(name)));
         assert_eq!(found, expected, "records of type {kind}: {}", records.join("\n"));
@@ -97,7 +101,7 @@ fn there_and_back(first: Peer, second: Peer) {
     // Only under this name a client may write there.
     Tool::kcat(&[&strange[..], &["-X", "client.id=__admin_client"]].concat()).input("zz-key:value\n").run().ok();
     node.stop();
-    check_with_dump_log(&node);
+    check_with_dump_log(&node, first);
     for peer in [second, first] {
         node.hand_to(peer);
         node.run();
@@ -107,7 +111,7 @@ fn there_and_back(first: Peer, second: Peer) {
         }
         node.stop();
     }
-    check_with_dump_log(&node);
+    check_with_dump_log(&node, first);
 }
 
 #[test]
@@ -118,4 +122,9 @@ fn apache_kafka_goes_on_with_the_groups_of_odradek_and_back() {
 #[test]
 fn odradek_goes_on_with_the_groups_of_apache_kafka_and_back() {
     there_and_back(Peer::Kafka, Peer::under_test());
+}
+
+#[test]
+fn odradek_goes_on_with_the_groups_of_apache_kafka_4_0_and_back() {
+    there_and_back(Peer::OldKafka("4.0.2"), Peer::under_test());
 }
