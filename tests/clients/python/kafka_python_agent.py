@@ -23,6 +23,12 @@ class Grouped:
         self.consumer = kafka.KafkaConsumer(
             *topics, bootstrap_servers=BOOTSTRAP, group_id=group, auto_offset_reset="earliest", enable_auto_commit=False,
             heartbeat_interval_ms=300)
+        # A leader that learns of partitions after it has assigned joins again, and of such a join 3.0.12 forgets the answer when a
+        # poll ends between JoinGroup and SyncGroup: `_perform_assignment` makes `need_rejoin()` false, so that nobody looks at
+        # `_join_task` any more, and heartbeats stay off (coordinator/consumer.py, coordinator/base.py). It happens on Apache Kafka too.
+        # A leader that knows the partitions before it joins has no reason to.
+        for topic in topics:
+            self.consumer.partitions_for_topic(topic)
 
     def poll(self):
         return flat(self.consumer.poll(timeout_ms=100))
