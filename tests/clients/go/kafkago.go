@@ -32,29 +32,24 @@ func (k *kafkaGo) produce(topic, codec string, _ bool, records []record) error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	byPartition := map[int32][]kafka.Message{}
+	var messages []kafka.Message
 	for _, r := range records {
-		one := kafka.Message{Time: time.UnixMilli(r.Timestamp), Key: r.Key, Value: r.Value}
+		one := kafka.Message{Time: time.UnixMilli(r.Timestamp), Key: r.Key, Value: r.Value, WriterData: int(r.Partition)}
 		for _, h := range r.Headers {
 			one.Headers = append(one.Headers, kafka.Header{Key: h.Key, Value: h.Value})
 		}
-		byPartition[r.Partition] = append(byPartition[r.Partition], one)
+		messages = append(messages, one)
 	}
-	for partition, messages := range byPartition {
-		writer := &kafka.Writer{
-			// A transport of its own, since the shared one remembers for seconds which topics there are.
-			Addr: kafka.TCP(k.bootstrap), Transport: &kafka.Transport{}, Topic: topic, RequiredAcks: kafka.RequireAll, Compression: codecs[codec],
-			BatchBytes: 16 << 20, BatchTimeout: 5 * time.Millisecond,
-			Balancer: kafka.BalancerFunc(func(kafka.Message, ...int) int { return int(partition) }),
-		}
-		if err := writer.WriteMessages(ctx, messages...); err != nil {
-			return err
-		}
-		if err := writer.Close(); err != nil {
-			return err
-		}
+	writer := &kafka.Writer{
+		// A transport of its own, since the shared one remembers for seconds which topics there are.
+		Addr: kafka.TCP(k.bootstrap), Transport: &kafka.Transport{}, Topic: topic, RequiredAcks: kafka.RequireAll, Compression: codecs[codec],
+		BatchBytes: 16 << 20, BatchTimeout: 5 * time.Millisecond,
+		Balancer: kafka.BalancerFunc(func(m kafka.Message, _ ...int) int { return m.WriterData.(int) }),
 	}
-	return nil
+	if err := writer.WriteMessages(ctx, messages...); err != nil {
+		return err
+	}
+	return writer.Close()
 }
 
 func kafkaGoRecord(m kafka.Message) record {

@@ -12,7 +12,7 @@ use odradek_tests::peers;
 use serde_json::{Value, json};
 
 /// The clients under test, in the order of the README's table.
-pub const CLIENTS: [&str; 10] = [
+pub const CLIENTS: [&str; 12] = [
     "java-4.4",
     "java-3.9",
     "java-2.8",
@@ -23,7 +23,18 @@ pub const CLIENTS: [&str; 10] = [
     "sarama",
     "kafka-go",
     "kafkajs",
+    "platformatic-kafka",
+    "rdkafka",
 ];
+
+/// The clients to run: all, or those that `ODRADEK_TEST_CLIENTS` names, with commas between them.
+pub fn wanted() -> Vec<&'static str> {
+    let Ok(named) = std::env::var("ODRADEK_TEST_CLIENTS") else { return CLIENTS.to_vec() };
+    let named: Vec<&str> = named.split(',').collect();
+    let found: Vec<&str> = CLIENTS.into_iter().filter(|client| named.contains(client)).collect();
+    assert_eq!(found.len(), named.len(), "ODRADEK_TEST_CLIENTS names of {CLIENTS:?}");
+    found
+}
 
 /// How long one command may take. A safety net against hangs, not a measurement.
 const ANSWER_LIMIT: Duration = Duration::from_secs(150);
@@ -139,7 +150,7 @@ fn installed() -> &'static PathBuf {
     INSTALLED.get_or_init(|| {
         let dir =
             std::env::var_os("ODRADEK_CLIENTS").map_or_else(|| peers::root().join(".cache/clients"), PathBuf::from);
-        for part in ["python", "go", "node", "java"] {
+        for part in ["python", "go", "node", "java", "rust"] {
             assert!(dir.join(part).is_dir(), "{} is missing: run scripts/install-peers", dir.join(part).display());
         }
         dir
@@ -166,6 +177,11 @@ fn command(name: &str) -> Command {
         command.arg(sources().join("java/Agent.java"));
         command
     };
+    let node = |program: PathBuf, source: &str| {
+        let mut command = Command::new(program);
+        command.arg(sources().join("node").join(source)).env("NODE_PATH", installed().join("node/node_modules"));
+        command
+    };
     match name {
         "java-4.4" => java(peers::kafka_libs()),
         "java-3.9" | "java-2.8" => java(installed().join("java").join(&name[5..])),
@@ -174,14 +190,33 @@ fn command(name: &str) -> Command {
         "confluent-kafka" => python("confluent_agent.py"),
         "franz-go" => go("franz"),
         "sarama" | "kafka-go" => go(name),
-        "kafkajs" => {
-            let mut command = Command::new("node");
-            command.arg(sources().join("node/kafkajs_agent.js"));
-            command.env("NODE_PATH", installed().join("node/node_modules"));
-            command
-        }
+        "kafkajs" => node("node".into(), "kafkajs_agent.js"),
+        "platformatic-kafka" => node(newer_node(), "platformatic_agent.js"),
+        "rdkafka" => Command::new(rust_agent()),
         other => panic!("no agent for {other}"),
     }
+}
+
+/// The Node that `scripts/install-peers` got from the registry with the Node clients.
+fn newer_node() -> PathBuf {
+    let arch = if cfg!(target_arch = "aarch64") { "arm64" } else { "x64" };
+    installed().join(format!("node/node_modules/node-linux-{arch}/bin/node"))
+}
+
+/// The program of the Rust client, built from the crates that `scripts/install-peers` fetched.
+fn rust_agent() -> &'static PathBuf {
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    BUILT.get_or_init(|| {
+        let target = installed().join("rust");
+        let manifest = sources().join("rust/Cargo.toml");
+        let status = Command::new("cargo")
+            .args(["build", "--quiet", "--locked", "--offline", "--manifest-path"])
+            .args([manifest.as_os_str(), "--target-dir".as_ref(), target.as_os_str()])
+            .status()
+            .expect("cargo is installed");
+        assert!(status.success(), "the agent of the Rust client does not build");
+        target.join("debug/agent")
+    })
 }
 
 /// The program of the Go clients, built from the modules that `scripts/install-peers` fetched.

@@ -9,14 +9,14 @@ mod records;
 
 use std::path::PathBuf;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use odradek_tests::{Client, Node, Peer};
 use serde_json::{Value, json};
 
-use crate::agent::{Agent, CLIENTS};
+use crate::agent::Agent;
 use crate::matrix::Done;
-use crate::records::{Lines, PARTITIONS, ROW, ROW_MIDDLE, ROW_RECORDS, ROW_TIME};
+use crate::records::{Lines, PARTITIONS, ROW, ROW_MIDDLE, ROW_RECORDS, ROW_TIME, Record};
 
 /// One topic of one client: how it is written.
 struct Topic {
@@ -83,12 +83,23 @@ fn write_all(node: &Node, agents: &mut [Agent]) -> Lines {
 
 /// Every client writes a record of 10 MiB, and reads its own and its neighbour's.
 fn exchange_huge(node: &Node, agents: &mut [Agent]) {
-    let path = node.scratch().join("huge.jsonl");
-    records::write(&path, &records::huge());
-    let topic = |name: &str| format!("{name}-huge");
-    for agent in agents.iter() {
-        let configs = [("max.message.bytes", "16777216"), ("retention.ms", "-1")];
-        Client::connect(node).create_topic(&topic(agent.name), 1, &configs);
+    exchange(node, agents, "huge", 1, &records::huge());
+}
+
+/// Every client writes a topic of as many partitions as one commonly has, and reads its own and its neighbour's whole.
+fn exchange_wide(node: &Node, agents: &mut [Agent]) {
+    exchange(node, agents, "wide", records::WIDE_PARTITIONS, &records::wide());
+}
+
+/// Every client writes `records` to a topic of its own, and reads its own and its neighbour's.
+fn exchange(node: &Node, agents: &mut [Agent], what: &str, partitions: i32, records: &[Record]) {
+    let path = node.scratch().join(format!("{what}.jsonl"));
+    records::write(&path, records);
+    let names: Vec<&str> = agents.iter().map(|agent| agent.name).collect();
+    let topic = |name: &str| format!("{name}-{what}");
+    let mut wire = Client::connect(node);
+    for name in &names {
+        wire.create_topic(&topic(name), partitions, &[("max.message.bytes", "16777216"), ("retention.ms", "-1")]);
     }
     each(agents, |agent| {
         let idempotent = agent.features.idempotence;
@@ -97,12 +108,13 @@ fn exchange_huge(node: &Node, agents: &mut [Agent]) {
             .ask(&json!({ "cmd": "produce", "topic": topic, "codec": "none", "idempotent": idempotent, "file": path }));
     });
     each(agents, |agent| {
-        let at = CLIENTS.iter().position(|name| *name == agent.name).expect("a client");
-        for name in [agent.name, CLIENTS[(at + 1) % CLIENTS.len()]] {
-            let expected = records::expected(&topic(name), &records::huge());
-            let lines = &expected[&(topic(name), 0)];
+        let at = names.iter().position(|name| *name == agent.name).expect("a client");
+        for name in [agent.name, names[(at + 1) % names.len()]] {
             let start = json!({ "offset": 0 });
-            read_parts(node, agent, "as huge", vec![(part(&topic(name), 0, &start, 1), &lines[..])]);
+            let expected = records::expected(&topic(name), records);
+            let parts =
+                expected.iter().map(|((topic, at), lines)| (part(topic, *at, &start, lines.len()), &lines[..]));
+            read_parts(node, agent, &format!("as {what}"), parts.collect());
         }
     });
 }
@@ -196,19 +208,39 @@ fn done_by(agent: &Agent) -> Vec<&'static str> {
         .collect()
 }
 
+/// Starts all agents at once: the Java ones compile themselves.
+fn start_all(node: &Node) -> Vec<Agent> {
+    let bootstrap = node.bootstrap();
+    thread::scope(|scope| {
+        let bootstrap = &bootstrap;
+        let start = |name| scope.spawn(move || Agent::start(name, bootstrap));
+        let starting: Vec<_> = agent::wanted().into_iter().map(start).collect();
+        starting.into_iter().map(|one| one.join().expect("a client starts")).collect()
+    })
+}
+
+/// Runs one act of the test and says how long it took.
+fn act<T>(what: &str, run: impl FnOnce() -> T) -> T {
+    let started = Instant::now();
+    let result = run();
+    println!("{what}: {:.1} s", started.elapsed().as_secs_f64());
+    result
+}
+
 #[test]
 #[ignore = "scripts/test-all runs it: one run in three, kafka-python stopped for good in its first rebalance, and why is not known"]
 fn every_client_reads_what_every_client_writes() {
     // The broker tells members of the consumer protocol how often to ask; the default of 5 s makes long stories.
     let often = [("group.consumer.min.heartbeat.interval.ms", "400"), ("group.consumer.heartbeat.interval.ms", "400")];
     let node = Node::start_with(&often);
-    let mut agents: Vec<Agent> = CLIENTS.iter().map(|name| Agent::start(name, &node.bootstrap())).collect();
-    let expected = write_all(&node, &mut agents);
-    read_all(&node, &mut agents, &expected);
-    exchange_huge(&node, &mut agents);
-    groups::share_all(&node, &mut agents);
-    mixed::share_mixed(&node, &mut agents);
-    administer_all(&mut agents);
+    let mut agents = act("agents start", || start_all(&node));
+    let expected = act("all write", || write_all(&node, &mut agents));
+    act("all read all", || read_all(&node, &mut agents, &expected));
+    act("a record of 10 MiB", || exchange_huge(&node, &mut agents));
+    act("500 partitions", || exchange_wide(&node, &mut agents));
+    act("groups of one client", || groups::share_all(&node, &mut agents));
+    act("groups of several clients", || mixed::share_mixed(&node, &mut agents));
+    act("topics and configs", || administer_all(&mut agents));
     let mut done = Done::new();
     for agent in &agents {
         done.extend(done_by(agent).into_iter().map(|column| (agent.name, column)));

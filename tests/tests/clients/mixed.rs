@@ -40,6 +40,8 @@ const GROUPS: [(&str, &[(&str, &str)]); 3] = [
             ("java-4.4", "consumer"),
             ("franz-go", "consumer"),
             ("java-3.9", "consumer"),
+            ("platformatic-kafka", "consumer"),
+            ("rdkafka", "consumer"),
         ],
     ),
     (
@@ -56,6 +58,10 @@ const GROUPS: [(&str, &[(&str, &str)]); 3] = [
 /// Tells the story of each group.
 pub fn share_mixed(node: &Node, agents: &mut [Agent]) {
     for (topic, members) in GROUPS {
+        if !members.iter().all(|(client, _)| agents.iter().any(|agent| agent.name == *client)) {
+            // Not every client was asked for.
+            continue;
+        }
         Client::connect(node).create_topic(topic, PARTITIONS, &[("retention.ms", "-1")]);
         Story { agents, topic, members, scratch: node.scratch(), acts: 0, ever: Vec::new() }.tell();
     }

@@ -19,6 +19,11 @@ pub const ROW_MIDDLE: i64 = 23;
 /// A time between those of two records of the row.
 pub const ROW_TIME: i64 = FIRST_TIME + 40_500;
 
+/// Partitions of a wide topic: what one topic commonly has at most.
+pub const WIDE_PARTITIONS: i32 = 500;
+/// Records in each partition of a wide topic: two, so that they have an order.
+const WIDE_RECORDS: i32 = 2;
+
 /// Kinds of records that not every client has.
 pub const NULL_HEADER: &str = "null header value";
 pub const NULL_BOTH: &str = "null key and value";
@@ -88,6 +93,17 @@ pub fn records(lacks: &[String]) -> Vec<Record> {
 /// One record of 10 MiB.
 pub fn huge() -> Vec<Record> {
     vec![Record { value: Some(text(10 << 20)), ..odd(Some(b"ten MiB"), None, &[]) }]
+}
+
+/// A few records for each partition of a wide topic, each unlike any other.
+pub fn wide() -> Vec<Record> {
+    let places = (0..WIDE_RECORDS).flat_map(|turn| (0..WIDE_PARTITIONS).map(move |partition| (turn, partition)));
+    places
+        .map(|(turn, partition)| {
+            let (key, value) = (format!("p{partition}"), format!("record {turn} of {partition}"));
+            Record { partition, ..odd(Some(key.as_bytes()), Some(value.as_bytes()), &[]) }
+        })
+        .collect()
 }
 
 /// So many bytes that are neither random nor all alike.
