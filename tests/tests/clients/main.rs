@@ -112,8 +112,7 @@ fn exchange(node: &Node, agents: &mut [Agent], what: &str, partitions: i32, reco
         for name in [agent.name, names[(at + 1) % names.len()]] {
             let start = json!({ "offset": 0 });
             let expected = records::expected(&topic(name), records);
-            let parts =
-                expected.iter().map(|((topic, at), lines)| (part(topic, *at, &start, lines.len()), &lines[..]));
+            let parts = expected.iter().map(|((topic, at), lines)| (part(topic, *at, &start, lines.len()), &lines[..]));
             read_parts(node, agent, &format!("as {what}"), parts.collect());
         }
     });
