@@ -9,7 +9,7 @@ use odradek_tests::{Client, Node};
 use serde_json::{Value, json};
 
 use crate::agent::Agent;
-use crate::records;
+use crate::records::{self, Record};
 
 /// Partitions of a group's topic.
 const PARTITIONS: i32 = 4;
@@ -31,7 +31,7 @@ pub fn share_all(node: &Node, agents: &mut [Agent]) {
     crate::each(agents, |agent| {
         for protocol in agent.features.protocols.clone() {
             let topic = format!("{}-{protocol}-group", agent.name);
-            Story { agent: &mut *agent, topic, scratch: node.scratch(), protocol }.tell();
+            Story { agent: &mut *agent, topic, scratch: node.scratch(), protocol, written: Vec::new() }.tell();
         }
     });
 }
@@ -41,6 +41,7 @@ struct Story<'a> {
     protocol: String,
     topic: String,
     scratch: &'a Path,
+    written: Vec<Record>,
 }
 
 type Ids = BTreeSet<(i64, i64)>;
@@ -75,6 +76,7 @@ impl Story<'_> {
         records::write(&path, &records);
         let ask = json!({ "cmd": "produce", "topic": self.topic, "codec": "none", "idempotent": false, "file": path });
         self.agent.ask(&ask);
+        self.written.extend(records);
         let each = i64::try_from(RECORDS).expect("few") / i64::from(PARTITIONS);
         let from = each * i64::try_from(act).expect("few");
         (0..i64::from(PARTITIONS)).flat_map(|part| (from..from + each).map(move |offset| (part, offset))).collect()
@@ -107,9 +109,7 @@ impl Story<'_> {
     fn leave(&mut self, member: &str) -> Ids {
         let path = self.scratch.join(format!("{}-by-{member}.jsonl", self.topic));
         self.agent.ask(&json!({ "cmd": "leave", "member": member, "file": path }));
-        let found = records::read(&path);
-        let number = |record: &Value, name: &str| record[name].as_i64().expect("a number");
-        found.values().flatten().map(|record| (number(record, "partition"), number(record, "offset"))).collect()
+        records::places(self.agent.name, &self.topic, &records::read(&path), &self.written).into_iter().collect()
     }
 }
 

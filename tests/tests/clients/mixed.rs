@@ -9,7 +9,7 @@ use odradek_tests::{Client, Node};
 use serde_json::{Value, json};
 
 use crate::agent::Agent;
-use crate::records;
+use crate::records::{self, Record};
 
 /// Partitions of the topic: each number of members up to six divides it or nearly so.
 const PARTITIONS: i32 = 12;
@@ -63,7 +63,8 @@ pub fn share_mixed(node: &Node, agents: &mut [Agent]) {
             continue;
         }
         Client::connect(node).create_topic(topic, PARTITIONS, &[("retention.ms", "-1")]);
-        Story { agents, topic, members, scratch: node.scratch(), acts: 0, ever: Vec::new() }.tell();
+        Story { agents, topic, members, scratch: node.scratch(), acts: 0, written: Vec::new(), ever: Vec::new() }
+            .tell();
     }
 }
 
@@ -73,6 +74,7 @@ struct Story<'a> {
     members: &'static [(&'static str, &'static str)],
     scratch: &'a Path,
     acts: usize,
+    written: Vec<Record>,
     /// What was read by members that left, as (partition, offset).
     ever: Vec<(i64, i64)>,
 }
@@ -90,9 +92,7 @@ impl Story<'_> {
             let (client, _) = self.members[gone];
             let path = self.scratch.join(format!("{}-by-{client}.jsonl", self.topic));
             self.ask(client, &json!({ "cmd": "leave", "member": self.topic, "file": path }));
-            let found = records::read(&path);
-            let number = |record: &Value, name: &str| record[name].as_i64().expect("a number");
-            self.ever.extend(found.values().flatten().map(|one| (number(one, "partition"), number(one, "offset"))));
+            self.ever.extend(records::places(client, self.topic, &records::read(&path), &self.written));
             if gone + 1 < self.members.len() {
                 self.act(&self.members[gone + 1..]);
             }
@@ -114,7 +114,9 @@ impl Story<'_> {
                 && looks.iter().all(|look| parts(look).len() <= most)
         });
         let path = self.scratch.join(format!("{}-{}.jsonl", self.topic, self.acts));
-        records::write(&path, &records::spread(RECORDS * all.len(), PARTITIONS));
+        let records = records::spread(RECORDS * all.len(), PARTITIONS);
+        records::write(&path, &records);
+        self.written.extend(records);
         let produce =
             json!({ "cmd": "produce", "topic": self.topic, "codec": "none", "idempotent": false, "file": path });
         self.ask(members[0].0, &produce);

@@ -198,8 +198,28 @@ fn base64(data: &[u8]) -> String {
     text
 }
 
-/// `count` plain records in turn over the partitions, for a group to share.
+/// `count` records in turn over the partitions, for a group to share.
 pub fn spread(count: usize, partitions: i32) -> Vec<Record> {
-    let turn = (0..partitions).cycle().take(count);
-    turn.map(|partition| Record { partition, ..odd(Some(b"k"), Some(b"v"), &[]) }).collect()
+    let turn = (0..partitions).cycle().take(count).enumerate();
+    turn.map(|(n, partition)| {
+        let (key, value) = (format!("k{n}"), format!("value {n}"));
+        Record { partition, ..odd(Some(key.as_bytes()), Some(value.as_bytes()), &[("n", Some(key.as_bytes()))]) }
+    })
+    .collect()
+}
+
+/// The places, as (partition, offset), of what a member of `client` read of `topic`; each record must be as it was written.
+pub fn places(client: &str, topic: &str, found: &Lines, written: &[Record]) -> Vec<(i64, i64)> {
+    let expected = expected(topic, written);
+    let number = |record: &Value, name: &str| record[name].as_i64().expect("a number");
+    let mut places = Vec::new();
+    for (part, lines) in found {
+        for line in lines {
+            let offset = number(line, "offset");
+            let at = usize::try_from(offset).expect("an offset");
+            assert_eq!(*line, expected[part][at], "{client} reads {topic} as a member");
+            places.push((i64::from(part.1), offset));
+        }
+    }
+    places
 }
