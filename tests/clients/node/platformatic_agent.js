@@ -45,6 +45,9 @@ class Member {
       this.failure = failure
       if (this.failed) this.failed(failure)
     })
+    // It gives what a fetch from before a rebalance brings, though another member has the partition by then. So an assignment
+    // counts when a fetch has ended: the next one asks for it.
+    this.stream.on('fetch', () => (this.partitions = this.assigned()))
     this.stream.on('data', message => {
       const record = recordOf(message)
       this.records.push(record)
@@ -55,9 +58,11 @@ class Member {
 
   look() {
     if (this.failure) throw this.failure
-    const assigned = this.consumer.assignments || []
-    const partitions = assigned.flatMap(({ topic, partitions }) => partitions.map(part => [topic, part]))
-    return { partitions, ends: agent.ends(this.records) }
+    return { partitions: this.assigned().length ? this.partitions : [], ends: agent.ends(this.records) }
+  }
+
+  assigned() {
+    return (this.consumer.assignments || []).flatMap(({ topic, partitions }) => partitions.map(part => [topic, part]))
   }
 
   async leave() {
