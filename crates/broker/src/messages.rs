@@ -7,6 +7,7 @@ use base::{LeaderEpoch, Offset, PartitionKey, ProducerId};
 use bytes::Bytes;
 use metadata::MetadataDelta;
 use partition::FetchMark;
+use reactor::fs::PortableFile;
 use replica::Isolation;
 use std::sync::Arc;
 use wire::{ApiKey, ErrorCode};
@@ -166,8 +167,19 @@ pub struct ReadPart {
     pub ask: PartitionAsk,
 }
 
+/// Whole batches in a segment file, on their way to the core of the connection that sends them.
+#[derive(Debug)]
+pub struct PortableRange {
+    /// The segment.
+    pub file: PortableFile,
+    /// Position of the first batch, in bytes.
+    pub position: u64,
+    /// Bytes of the batches.
+    pub len: usize,
+}
+
 /// What a [`ReadPart`] found.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct ReadDone {
     /// As in the part.
     pub slot: u32,
@@ -183,8 +195,10 @@ pub struct ReadDone {
     pub diverging: Option<(LeaderEpoch, Offset)>,
     /// Aborted transactions in the range read, for read_committed only.
     pub aborted: Option<Vec<(ProducerId, Offset)>>,
-    /// Whole batches.
+    /// Whole batches; none when they are in `file`.
     pub records: Vec<Bytes>,
+    /// Whole batches that stay where they are, for an answer to another core.
+    pub file: Option<PortableRange>,
     /// For a wait that begins where this read ended.
     pub mark: FetchMark,
 }
@@ -201,6 +215,7 @@ impl ReadDone {
             diverging: None,
             aborted: None,
             records: Vec::new(),
+            file: None,
             mark: FetchMark::default(),
         }
     }

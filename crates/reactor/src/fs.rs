@@ -6,6 +6,7 @@
 
 use std::ffi::CString;
 use std::io;
+use std::os::fd::IntoRawFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -113,6 +114,20 @@ async fn path_op(what: &str, path: &Path, request: Request, held: Box<PathHeld>)
     }
 }
 
+/// An open file on its way to another core, which makes a [`File`] of it. Closed when it never arrives.
+#[derive(Debug)]
+pub struct PortableFile {
+    raw: std::os::fd::OwnedFd,
+    direct: bool,
+}
+
+impl PortableFile {
+    /// The file on the current core.
+    pub fn arrive(self) -> File {
+        File { fd: Fd::new(percore::current(), self.raw.into_raw_fd()), direct: self.direct }
+    }
+}
+
 impl File {
     /// Opens a file. New files get the mode 0644.
     ///
@@ -139,6 +154,19 @@ impl File {
     /// True when reads and writes bypass the page cache.
     pub fn is_direct(&self) -> bool {
         self.direct
+    }
+
+    /// The same open file for another core. `None` in the simulation, whose files belong to their core.
+    ///
+    /// # Errors
+    /// `EMFILE` when no more files may be open.
+    pub fn portable(&self) -> io::Result<Option<PortableFile>> {
+        match &self.fd.core().backend {
+            Backend::Uring(_) => {
+                Ok(Some(PortableFile { raw: crate::uring::sys::duplicate(self.fd.raw())?, direct: self.direct }))
+            }
+            Backend::Sim(_) => Ok(None),
+        }
     }
 
     /// Enters the file into the ring's table of registered files, which makes every operation on it cheaper. Worth it for
@@ -292,6 +320,15 @@ impl File {
     /// ENOSPC when the disk has not that much room.
     pub async fn allocate(&self, off: u64, len: u64) -> io::Result<()> {
         self.plain(Request::Allocate { fd: Rc::clone(&self.fd), off, len }).await
+    }
+
+    /// Says that `off..off + len` will be read soon: the kernel begins to bring it into its cache, in large pieces and
+    /// beside whatever else goes on. A hint: nothing waits for it, and nothing fails with it.
+    pub fn will_read(&self, off: u64, len: u64) {
+        let core = Rc::clone(self.fd.core());
+        if matches!(core.backend, Backend::Uring(_)) {
+            drop(Op::start_on(core, Request::WillRead { fd: Rc::clone(&self.fd), off, len }, Held::Nothing));
+        }
     }
 
     /// Makes the file exactly `len` bytes long.

@@ -2,8 +2,9 @@
 
 use super::Served;
 use crate::core::DataCore;
-use crate::messages::{CoreReply, ReadDone, ReadJob, ReadPart, WatchJob, Watched};
-use base::CoreId;
+use crate::messages::{CoreReply, PortableRange, ReadDone, ReadJob, ReadPart, WatchJob, Watched};
+use base::{CoreId, Offset, ProducerId};
+use bytes::Bytes;
 use log::ColdRange;
 use partition::{AbortedLookup, Partition, PartitionError, ReadRecords, ReadRequest, ReadResult, WaitOn, Woken};
 use reactor::Either;
@@ -15,6 +16,10 @@ use wire::ErrorCode;
 /// Records on disk of at least this many bytes go from their file to the socket by themselves; below, the steps through
 /// a pipe cost more than a copy.
 const SPLICE_BYTES_MIN: usize = 64 << 10;
+
+/// Partitions of one Fetch that are read from disk at once: enough to keep a device busy, few enough that the answers of
+/// many consumers do not all wait behind one.
+const DISK_READS_MAX: usize = 8;
 
 /// A read of which a part is on disk.
 struct Unfinished {
@@ -31,34 +36,44 @@ pub struct ReadHere {
     pub file: Option<ColdRange>,
 }
 
-/// Reads for another core: everything comes in memory.
+/// Reads for another core.
 pub(super) fn read(core: &Rc<DataCore>, job: &ReadJob) -> Served {
     let (mut done, unfinished) = begin(core, job);
     if unfinished.is_empty() {
         return Served::Done(CoreReply::Read(done));
     }
     Served::later(async move {
-        for one in unfinished {
-            let at = one.at;
-            if let Err(error) = finish(one, &mut done[at], None).await {
-                done[at] = ReadDone::failed(done[at].slot, error.code);
-            }
-        }
+        finish_all(unfinished, portable, |at, finished| match finished {
+            Ok(found) => done[at].file = found.enter(&mut done[at]),
+            Err(error) => done[at] = ReadDone::failed(done[at].slot, error.code),
+        })
+        .await;
         CoreReply::Read(done)
     })
+}
+
+/// A range that another core can send. Without one, when no more files may be open, the records are copied.
+fn portable(range: &ColdRange) -> Option<PortableRange> {
+    let file = range.file.portable().unwrap_or_else(|error| {
+        tracing::debug!(%error, "records on disk are copied for another core");
+        None
+    })?;
+    Some(PortableRange { file, position: range.position, len: range.len })
 }
 
 /// Reads for a connection of this core.
 pub async fn read_here(core: Rc<DataCore>, job: ReadJob) -> Vec<ReadHere> {
     let (done, unfinished) = begin(&core, &job);
     let mut all: Vec<ReadHere> = done.into_iter().map(|done| ReadHere { done, file: None }).collect();
-    for one in unfinished {
-        let ReadHere { done, file } = &mut all[one.at];
-        if let Err(error) = finish(one, done, Some(file)).await {
-            *done = ReadDone::failed(done.slot, error.code);
-            *file = None;
-        }
-    }
+    finish_all(
+        unfinished,
+        |range| Some(range.clone()),
+        |at, finished| match finished {
+            Ok(found) => all[at].file = found.enter(&mut all[at].done),
+            Err(error) => all[at].done = ReadDone::failed(all[at].done.slot, error.code),
+        },
+    )
+    .await;
     all
 }
 
@@ -115,33 +130,68 @@ fn outline(slot: u32, result: &ReadResult) -> ReadDone {
         diverging: result.diverging.map(|end| (end.epoch, end.end_offset)),
         aborted: (result.aborted != AbortedLookup::NotAsked).then(Vec::new),
         records: Vec::new(),
+        file: None,
         mark: result.mark,
     }
 }
 
-/// Fetches from disk what a read left open; large records are left in their file if `file` takes them.
-async fn finish(
-    one: Unfinished,
-    done: &mut ReadDone,
-    file: Option<&mut Option<ColdRange>>,
-) -> Result<(), PartitionError> {
+/// What the disk had for a read; large records stay in their file, which `F` names.
+struct Found<F> {
+    records: Vec<Bytes>,
+    file: Option<F>,
+    aborted: Option<Vec<(ProducerId, Offset)>>,
+}
+
+impl<F> Found<F> {
+    /// Completes an answer with everything but the file.
+    fn enter(self, done: &mut ReadDone) -> Option<F> {
+        done.records = self.records;
+        done.aborted = self.aborted.or(done.aborted.take());
+        self.file
+    }
+}
+
+/// Fetches from disk what reads left open, several partitions at once, and hands each over with its place. Large records
+/// are left in their file if `take` makes something of it.
+async fn finish_all<F>(
+    unfinished: Vec<Unfinished>,
+    take: impl Fn(&ColdRange) -> Option<F>,
+    mut enter: impl FnMut(usize, Result<Found<F>, PartitionError>),
+) {
+    let mut unfinished = unfinished.into_iter();
+    loop {
+        let some: Vec<Unfinished> = unfinished.by_ref().take(DISK_READS_MAX).collect();
+        if some.is_empty() {
+            return;
+        }
+        let places: Vec<usize> = some.iter().map(|one| one.at).collect();
+        let finished = reactor::join_all(some.into_iter().map(|one| finish(one, &take))).await;
+        for (at, one) in places.into_iter().zip(finished) {
+            enter(at, one);
+        }
+    }
+}
+
+async fn finish<F>(one: Unfinished, take: impl Fn(&ColdRange) -> Option<F>) -> Result<Found<F>, PartitionError> {
+    let mut found = Found { records: Vec::new(), file: None, aborted: None };
     match one.result.records {
         ReadRecords::None => {}
-        ReadRecords::Tail { chunks, .. } => done.records = chunks,
+        ReadRecords::Tail { chunks, .. } => found.records = chunks,
         ReadRecords::Cold(cold) => {
             let log = one.partition.log();
-            match (log.locate(cold).await?, file) {
-                (Some(range), Some(file)) if range.len >= SPLICE_BYTES_MIN => *file = Some(range),
-                (Some(range), _) => done.records = vec![log.read_range(&range).await?],
-                (None, _) => {}
+            if let Some(range) = log.locate(cold).await? {
+                found.file = if range.len >= SPLICE_BYTES_MIN { take(&range) } else { None };
+                if found.file.is_none() {
+                    found.records = vec![log.read_range(&range).await?];
+                }
             }
         }
     }
     if let AbortedLookup::Range(from, upper) = one.result.aborted {
-        let found = one.partition.aborted_in(from, upper).await?;
-        done.aborted = Some(found.iter().map(|txn| (txn.producer_id, txn.first_offset)).collect());
+        let aborted = one.partition.aborted_in(from, upper).await?;
+        found.aborted = Some(aborted.iter().map(|txn| (txn.producer_id, txn.first_offset)).collect());
     }
-    Ok(())
+    Ok(found)
 }
 
 /// Removes a watch from the table of its core, however its future ends.

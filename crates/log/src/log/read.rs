@@ -18,6 +18,11 @@ use crate::{ColdRange, ColdRead, LogError, ReadOutcome, ReadRequest};
 /// Bytes read at once while looking for a batch's beginning: an index interval and a header lie within.
 const LOOK_BYTES: usize = 16 << 10;
 
+/// Reads of at least this many bytes have what comes behind them brought into the kernel's cache too, as much again: such a
+/// reader goes through the log from one end to the other, and the disk works while the answer is on its way. What the log
+/// wrote went past that cache.
+const READ_AHEAD_BYTES_MIN: usize = 64 << 10;
+
 /// A segment file and what is known of it, for a read outside of any borrow.
 pub(crate) struct Source {
     pub base: Offset,
@@ -180,6 +185,9 @@ impl LogInner {
             next_offset = header.next_offset();
         }
         let len = (position - begin) as usize;
+        if len >= READ_AHEAD_BYTES_MIN {
+            source.file.will_read(begin, 2 * len as u64);
+        }
         Ok(Some(ColdRange { file: source.file, position: begin, len, first_offset: first.base_offset, next_offset }))
     }
 

@@ -1,10 +1,12 @@
 use std::io::ErrorKind;
+use std::sync::{Arc, Mutex};
 
 use bytes::{Bytes, BytesMut};
 
 use super::{LIMIT, on_both, pattern};
 use crate::fs::{self, File, OpenOptions};
-use crate::{ALIGNMENT, AlignedBuf, MappedFile, counters, join_all};
+use crate::mailbox::mesh;
+use crate::{ALIGNMENT, AlignedBuf, CoreId, MappedFile, Runtime, RuntimeConfig, counters, join_all};
 
 #[test]
 fn what_is_written_is_read() {
@@ -183,5 +185,40 @@ fn stores_to_a_mapped_file_are_in_the_file_without_an_operation() {
         map.store(7, b"stored").unwrap();
         drop((map, file));
         assert_eq!(&fs::read(dir.join("f")).await.unwrap()[..13], b"writtenstored");
+    });
+}
+
+#[test]
+fn an_open_file_moves_to_another_core() {
+    let _watchdog = super::Watchdog::new();
+    let scratch = super::Scratch::new();
+    let path = scratch.0.join("f");
+    let ports = Arc::new(Mutex::new(mesh(2, 1).into_iter().map(Some).collect::<Vec<_>>()));
+    let boot = move |core: CoreId| {
+        let port = ports.lock().unwrap()[core.index()].take().unwrap();
+        let path = path.clone();
+        async move {
+            if core == CoreId(0) {
+                let file = File::open(&path, OpenOptions::READ_WRITE).await.unwrap();
+                file.write_all_at(Bytes::from_static(b"what stands in it"), 0).await.0.unwrap();
+                // Neither its name nor the first descriptor is needed any more.
+                fs::remove_file(&path).await.unwrap();
+                port.post(CoreId(1), file.portable().unwrap().expect("a real file can move")).await;
+            } else {
+                let file = port.recv().await.1.arrive();
+                file.will_read(0, 1 << 20);
+                let (read, back) = file.read_exact_at(Vec::with_capacity(6), 5, 6).await;
+                read.unwrap();
+                assert_eq!(back, b"stands");
+            }
+        }
+    };
+    Runtime::start(RuntimeConfig::with_cores(2), boot).unwrap().join();
+    let mut sim = crate::sim::Sim::new(1);
+    let node = sim.add_client();
+    sim.run(node, LIMIT, async {
+        let file = File::open("/f", OpenOptions::READ_WRITE).await.unwrap();
+        file.will_read(0, 1 << 20);
+        assert!(file.portable().unwrap().is_none(), "files of the simulation stay on their core");
     });
 }

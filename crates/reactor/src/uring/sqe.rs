@@ -76,6 +76,10 @@ pub(crate) fn build(request: &Request, held: &mut Held, fixed: FixedRange) -> sq
         Request::Allocate { fd, off, len } => {
             with_fd!(fd, t => opcode::Fallocate::new(t, *len).offset(*off).build())
         }
+        Request::WillRead { fd, off, len } => {
+            let len = libc::off_t::try_from(*len).unwrap_or(libc::off_t::MAX);
+            with_fd!(fd, t => opcode::Fadvise::new(t, len, libc::POSIX_FADV_WILLNEED).offset(*off).build())
+        }
         Request::Truncate { fd, len } => with_fd!(fd, t => opcode::Ftruncate::new(t, *len).build()),
         Request::Open { .. } | Request::Stat | Request::Rename | Request::Unlink { .. } | Request::Mkdir => {
             build_path(request, held)

@@ -5,11 +5,18 @@ use std::ffi::CStr;
 use std::io;
 use std::mem::{MaybeUninit, size_of};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
+use std::os::fd::{BorrowedFd, OwnedFd};
 
 use crate::op::AddrHeld;
 
 fn check(result: i32) -> io::Result<i32> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
+}
+
+/// A second descriptor of the same open file.
+pub(crate) fn duplicate(raw: i32) -> io::Result<OwnedFd> {
+    // SAFETY: the caller's descriptor stays open during the call.
+    unsafe { BorrowedFd::borrow_raw(raw) }.try_clone_to_owned()
 }
 
 /// Closes a descriptor that the caller owns.

@@ -1,6 +1,6 @@
 //! Fetch responses.
 
-use super::wait::Found;
+use super::wait::{Found, FoundFile};
 use crate::call::{Answer, Call};
 use crate::fetch_session::{NO_SESSION, PartitionFetch, Session, TopicKey};
 use crate::topology;
@@ -121,9 +121,9 @@ fn partition_data(
     let Found { done: answer, file } = found;
     let records = match file {
         None => Records::Chain(answer.records),
-        Some(range) => {
-            files.push(FileRange { file: range.file, offset: range.position });
-            Records::External { len: range.len as u32, token: (files.len() - 1) as u32 }
+        Some(FoundFile { range, len }) => {
+            files.push(range);
+            Records::External { len: len as u32, token: (files.len() - 1) as u32 }
         }
     };
     PartitionData {

@@ -11,7 +11,7 @@ use crate::fetch_session::{PartitionAnswer, PartitionFetch};
 use crate::messages::{CoreReply, CoreRequest, ReadDone, ReadJob, ReadPart, WatchJob, WatchPart, Watched};
 use crate::serve;
 use base::CoreId;
-use log::ColdRange;
+use net::FileRange;
 use partition::FetchMark;
 use std::collections::BTreeMap;
 use std::future::{Future, poll_fn};
@@ -40,18 +40,37 @@ pub(super) async fn read_until_enough(call: &Call, ask: &Ask, partitions: &[Part
 pub(super) struct Found {
     /// The answer; without its records when they are in `file`.
     pub done: ReadDone,
-    /// Records that go from a file of this core to the socket.
-    pub file: Option<ColdRange>,
+    /// Records that go from a file to the socket.
+    pub file: Option<FoundFile>,
+}
+
+/// A range of a file that is open on this core.
+pub(super) struct FoundFile {
+    pub range: FileRange,
+    pub len: usize,
 }
 
 impl Found {
-    fn in_memory(done: ReadDone) -> Found {
-        Found { done, file: None }
+    /// An answer of another core.
+    fn arrived(mut done: ReadDone) -> Found {
+        let file = done.file.take().map(|moved| FoundFile {
+            range: FileRange { file: moved.file.arrive(), offset: moved.position },
+            len: moved.len,
+        });
+        Found { done, file }
+    }
+
+    /// An answer of this core.
+    fn here(read: serve::fetch::ReadHere) -> Found {
+        let file = read
+            .file
+            .map(|cold| FoundFile { range: FileRange { file: cold.file, offset: cold.position }, len: cold.len });
+        Found { done: read.done, file }
     }
 
     /// Bytes of records.
     pub fn len(&self) -> usize {
-        self.file.as_ref().map_or_else(|| self.done.len(), |range| range.len)
+        self.file.as_ref().map_or_else(|| self.done.len(), |file| file.len)
     }
 
     /// As far as a session looks at it.
@@ -81,12 +100,11 @@ async fn read_all(call: &Call, plan: &Plan) -> Vec<Found> {
     }
     let mut answers = Vec::new();
     if let Some(here) = here {
-        let found = here.await.into_iter();
-        answers.extend(found.map(|one| Found { done: one.done, file: one.file }));
+        answers.extend(here.await.into_iter().map(Found::here));
     }
     for reply in reactor::join_all(waiting).await {
         let CoreReply::Read(done) = reply else { unreachable!("a read is answered by a read") };
-        answers.extend(done.into_iter().map(Found::in_memory));
+        answers.extend(done.into_iter().map(Found::arrived));
     }
     answers
 }
@@ -94,7 +112,7 @@ async fn read_all(call: &Call, plan: &Plan) -> Vec<Found> {
 /// Puts answers into the order of the request, and takes records away that several cores together found beyond the
 /// budget. The first partition with records keeps them whatever their size (KIP-74).
 fn in_order(bytes_max: usize, refused: Vec<ReadDone>, mut answers: Vec<Found>) -> Vec<Found> {
-    answers.extend(refused.into_iter().map(Found::in_memory));
+    answers.extend(refused.into_iter().map(Found::arrived));
     answers.sort_unstable_by_key(|one| one.done.slot);
     let mut total = 0usize;
     for one in &mut answers {
@@ -194,7 +212,7 @@ mod tests {
     }
 
     fn check(bytes_max: usize, lens: [usize; 4], expect: [usize; 4]) {
-        let found = [2, 0, 3, 1].map(|slot| Found::in_memory(read(slot, lens[slot as usize])));
+        let found = [2, 0, 3, 1].map(|slot| Found::arrived(read(slot, lens[slot as usize])));
         let answers = in_order(bytes_max, Vec::new(), found.into());
         assert_eq!(answers.iter().map(Found::len).collect::<Vec<_>>(), expect, "{bytes_max} {lens:?}");
         assert!(answers.iter().all(|one| one.done.high_watermark == 1));
