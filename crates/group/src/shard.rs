@@ -8,9 +8,10 @@ use base::Prng;
 use coordinator::{Effects, Machine, Marker, Replayed, Token};
 use metadata::MetadataDelta;
 use tracing::{debug, warn};
+use wire::ErrorCode;
 use wire::group_record::{GroupKey, GroupValue};
 
-use crate::api::{Env, Reply, Request};
+use crate::api::{Env, Reply, Request, refused};
 use crate::classic::ClassicGroup;
 use crate::consumer::{ConsumerGroup, ConsumerState};
 use crate::counts::GroupEvents;
@@ -128,16 +129,9 @@ impl GroupShard {
             (key, _) => debug!(offset = record.offset, record = key.name(), "a record of no group served here"),
         }
     }
-}
 
-impl Machine for GroupShard {
-    type Request<'a> = Request<'a>;
-    type Reply = Reply;
-    type Env<'e> = Env<'e>;
-    type Change<'e> = &'e MetadataDelta;
-
-    fn handle(&mut self, mut env: Env<'_>, token: Token, request: Request<'_>, out: &mut Out) {
-        let env = &mut env;
+    /// Which part of the crate decides a request.
+    fn decide(&mut self, env: &mut Env<'_>, token: Token, request: Request<'_>, out: &mut Out) {
         match request {
             Request::JoinGroup { request, version, client } => {
                 self.join_group(env, token, request, version, client, out);
@@ -163,6 +157,23 @@ impl Machine for GroupShard {
                 let reply = self.consumer_group_describe(env, group_id);
                 out.reply(token, Reply::ConsumerGroupDescribe(reply));
             }
+        }
+    }
+}
+
+impl Machine for GroupShard {
+    type Request<'a> = Request<'a>;
+    type Reply = Reply;
+    type Env<'e> = Env<'e>;
+    type Change<'e> = &'e MetadataDelta;
+
+    fn handle(&mut self, mut env: Env<'_>, token: Token, request: Request<'_>, out: &mut Out) {
+        self.decide(&mut env, token, request, out);
+        if out.records.iter().any(|record| record.size() > env.config.record_bytes_max) {
+            // Whoever changes soft state has looked before; what is left are deletions of what was once allowed to be larger.
+            out.records.clear();
+            out.replies.retain(|(answered, _)| *answered != token);
+            out.reply(token, refused(&request, ErrorCode::UNKNOWN_SERVER_ERROR));
         }
     }
 
@@ -215,6 +226,7 @@ impl Machine for GroupShard {
                 break;
             }
         }
+        leave_out_too_large(env, out);
     }
 
     fn next_timer_ns(&self) -> Option<u64> {
@@ -224,6 +236,18 @@ impl Machine for GroupShard {
     fn metadata_changed(&mut self, mut env: Env<'_>, change: &MetadataDelta, out: &mut Out) {
         self.delete_offsets_of_deleted_topics(change, out);
         self.consumer_metadata_changed(&mut env, change, out);
+        leave_out_too_large(&env, out);
+    }
+}
+
+/// Deletions that nobody waits for and the offsets topic would not take any more stay undone: the log would refuse them, and with
+/// them everything else that is decided in the partition.
+fn leave_out_too_large(env: &Env<'_>, out: &mut Out) {
+    let (before, limit) = (out.records.len(), env.config.record_bytes_max);
+    out.records.retain(|record| record.size() <= limit);
+    let left_out = before - out.records.len();
+    if left_out > 0 {
+        warn!(left_out, limit, "records are too large for the offsets topic's max.message.bytes");
     }
 }
 

@@ -341,6 +341,25 @@ fn a_commit_larger_than_a_batch() {
 }
 
 #[test]
+fn what_is_too_large_to_be_deleted_stays() {
+    let mut world = World::new();
+    let long = "g".repeat(300);
+    commit(&long, 1).send(&mut world);
+    let (written, was) = (world.log.len(), world.config.clone());
+    world.config = was.clone().with_message_bytes_max(300);
+    assert_eq!(delete(&mut world, &long, "t0").0, E::UNKNOWN_SERVER_ERROR);
+    let Reply::DeleteGroup(result) = world.ask(Request::DeleteGroup { group_id: &long }) else {
+        panic!("another reply")
+    };
+    assert_eq!(ErrorCode(result.error_code), E::UNKNOWN_SERVER_ERROR);
+    world.pass_ms(8 * DAY_MS);
+    assert_eq!((world.log.len(), fetch(&mut world, &long, "t0", 0)), (written, 1));
+    world.config = was;
+    assert_eq!(delete(&mut world, &long, "t0"), (E::NONE, E::NONE));
+    world.check_replay();
+}
+
+#[test]
 fn deleting_groups() {
     let mut world = World::new();
     commit("simple", 1).send(&mut world);
