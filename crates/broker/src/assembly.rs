@@ -2,7 +2,7 @@
 
 use crate::boot::{Boot, BootPort, StartError};
 use crate::checkpoints::{self, ByDir};
-use crate::controller_host;
+use crate::controller_host::{self, ControllerHost};
 use crate::core::{DataCore, DataCoreParts, Layout, Node};
 use crate::dispatch::Dispatch;
 use crate::fetch_session::{CacheLimits, SessionCache};
@@ -16,7 +16,7 @@ use log::{DirLock, DirStart, JournalConfig, LogCore, LogCoreConfig};
 use net::{AdmissionLimits, ConnectionCounts, Listener, ListenerSpec, NetCore, NetLimits};
 use partition::{LogDir, PartitionCore, PartitionCoreConfig};
 use reactor::mailbox::mesh;
-use reactor::{Class, Handover, spawn};
+use reactor::{Class, Handover, Task, spawn};
 use std::collections::BTreeSet;
 use std::io::ErrorKind;
 use std::net::SocketAddr;
@@ -148,13 +148,12 @@ async fn start_and_serve(
     let (registry, admission) = (net.registry.clone(), net.admission.clone());
     *core.net_levels.borrow_mut() = Some(Box::new(move || (registry.len(), admission.used_bytes())));
     match id.0 {
-        0 => lead(setup, &core, &net, listeners, boot, &starts).await?,
-        _ => follow(&core, &net, listeners, boot).await?,
+        0 => {
+            let membership = lead(setup, &core, &net, listeners, boot, &starts).await?;
+            close_all(setup, &core, &net, boot, membership, controller).await
+        }
+        _ => follow(&core, &net, listeners, boot).await,
     }
-    if let Some(controller) = controller {
-        controller.close().await?;
-    }
-    Ok(())
 }
 
 /// What core 0 makes sure of before anything is read or changed: nobody else has the directories or the addresses.
@@ -298,8 +297,6 @@ fn net_limits(setup: &Setup) -> NetLimits {
     NetLimits {
         frame_bytes_max: net.request_max_bytes as usize,
         idle_ms_max: net.idle_ms_max,
-        connections_max: net.connections_max as usize,
-        connections_per_ip_max: net.connections_per_ip_max as usize,
         admission: AdmissionLimits {
             small_frame_bytes_max: SMALL_FRAME_BYTES_MAX,
             small_bytes_max: small,
@@ -315,7 +312,14 @@ fn accept(net: &Rc<NetCore<Dispatch>>, listeners: Vec<Listener>) {
     spawn(Class::Normal, net.clone().sweep()).detach();
 }
 
-/// Core 0: joins the cluster, opens the doors, and at the end sees to it that all cores close before the broker is gone.
+/// Core 0's place in the cluster, and what it does all the time.
+struct Leading {
+    membership: Rc<Membership>,
+    heart: Task<()>,
+    checkpointing: Task<()>,
+}
+
+/// Core 0: joins the cluster, opens the doors, and serves until a stop is asked for.
 async fn lead(
     setup: &Setup,
     core: &Rc<DataCore>,
@@ -323,7 +327,7 @@ async fn lead(
     listeners: Vec<Listener>,
     boot: &BootPort,
     starts: &[DirStart],
-) -> Result<(), StartError> {
+) -> Result<Leading, StartError> {
     let endpoints = bound_endpoints(&setup.endpoints, &listeners);
     match reactor::race(core.metadata_is_there(), boot.aborted()).await {
         reactor::Either::Left(()) => {}
@@ -346,7 +350,7 @@ async fn lead(
     };
     let beating = membership.clone();
     let dirs: Vec<PathBuf> = setup.dirs.iter().map(|dir| dir.path.clone()).collect();
-    let checkpointing = spawn(Class::Background, checkpoints::keep(core.clone(), dirs.clone()));
+    let checkpointing = spawn(Class::Background, checkpoints::keep(core.clone(), dirs));
     let heart = spawn(Class::Normal, async move { beating.keep_alive().await });
     if let Some(addr) = setup.metrics_addr {
         metrics_endpoint::serve(core.clone(), addr)
@@ -358,12 +362,28 @@ async fn lead(
     tracing::info!(broker = core.node.id, cluster = %core.node.cluster_id, cores = setup.layout.data_cores, "serving");
     (setup.on_ready)(&endpoints);
     reactor::stopping().await;
+    Ok(Leading { membership, heart, checkpointing })
+}
+
+/// Core 0 sees to it that all cores close before the broker is gone. Every wait ends: those for other cores since each of
+/// their steps does, those for the disk with it.
+async fn close_all(
+    setup: &Setup,
+    core: &Rc<DataCore>,
+    net: &Rc<NetCore<Dispatch>>,
+    boot: &BootPort,
+    Leading { membership, heart, checkpointing }: Leading,
+    controller: Option<ControllerHost>,
+) -> Result<(), StartError> {
+    let begun_ms = reactor::now().mono_ms();
     tracing::info!("stopping");
     core.groups.stop();
     net.drain(DRAIN_MS).await;
+    let dirs: Vec<PathBuf> = setup.dirs.iter().map(|dir| dir.path.clone()).collect();
     let others = usize::from(setup.layout.data_cores - 1);
     boot.each(others, |message| matches!(message, Boot::Drained)).await?;
     heart.abort();
+    let drained_ms = reactor::now().mono_ms();
     membership.leave().await;
     checkpointing.abort();
     boot.announce(|| Boot::Close).await;
@@ -377,7 +397,11 @@ async fn lead(
         let written = log::write_clean_shutdown(dir, membership.epoch()).await;
         written.map_err(|error| StartError::Close(error.to_string()))?;
     }
+    let closed_ms = reactor::now().mono_ms();
+    boot.close_controller(controller).await?;
     boot.announce(|| Boot::Exit).await;
+    let took = (drained_ms - begun_ms, closed_ms - drained_ms, reactor::now().mono_ms() - closed_ms);
+    tracing::info!(connections_ms = took.0, logs_ms = took.1, controller_ms = took.2, "closed");
     Ok(())
 }
 

@@ -2,6 +2,7 @@
 
 use crate::assembly::Endpoint;
 use crate::checkpoints::ByDir;
+use crate::controller_host::ControllerHost;
 use base::CoreId;
 use log::DirStart;
 use reactor::mailbox::Port;
@@ -79,6 +80,10 @@ pub enum Boot {
     Close,
     /// A core's partitions are closed; what it has to say for the checkpoint files.
     Closed(Result<ByDir, String>),
+    /// All of them are: the controller on a core of its own ends.
+    CloseController,
+    /// It has.
+    ControllerClosed(Result<(), String>),
     /// All is done.
     Exit,
     /// A core failed: end.
@@ -158,6 +163,22 @@ impl BootPort {
             all.push(self.one(&is_it).await?);
         }
         Ok(all)
+    }
+
+    /// Ends the controller, wherever it runs: `shared` on this core, else on the one of its own. Every core still takes in
+    /// what it publishes; once one does not, it cannot finish what it began.
+    ///
+    /// # Errors
+    /// [`StartError::Controller`], [`StartError::Elsewhere`].
+    pub async fn close_controller(&self, shared: Option<ControllerHost>) -> Result<(), StartError> {
+        if let Some(controller) = shared {
+            return controller.close().await;
+        }
+        self.announce(|| Boot::CloseController).await;
+        match self.one(|message| matches!(message, Boot::ControllerClosed(_))).await? {
+            Boot::ControllerClosed(closed) => closed.map_err(StartError::Controller),
+            _ => unreachable!("only this kind was waited for"),
+        }
     }
 
     /// Waits for what core 0 found in the log directories.

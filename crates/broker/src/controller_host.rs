@@ -99,10 +99,12 @@ pub async fn run_dedicated(setup: &Setup, mesh: Rc<Mesh>, boot: &BootPort) -> Re
         _ => Served::Done(CoreReply::Controller(Err(ErrorCode::INVALID_REQUEST))),
     });
     let serving = spawn(Class::Latency, serving);
-    let exit = boot.one(|message| matches!(message, Boot::Exit)).await;
-    serving.abort();
     // When another core has ended early the controller cannot finish: that core takes in no metadata any more. The next start
     // finds what a crash leaves.
-    exit?;
-    host.close().await
+    boot.one(|message| matches!(message, Boot::CloseController)).await?;
+    let closed = host.close().await;
+    serving.abort();
+    boot.tell_first(Boot::ControllerClosed(closed.map_err(|error| error.to_string()))).await;
+    boot.one(|message| matches!(message, Boot::Exit)).await?;
+    Ok(())
 }

@@ -111,13 +111,18 @@ impl Membership {
 
     /// Tells the controller that this broker goes, and waits a little for its consent.
     pub async fn leave(&self) {
-        let deadline_ms = reactor::now().mono_ms() + SHUTDOWN_WAIT_MS;
-        while reactor::now().mono_ms() < deadline_ms {
-            match self.heartbeat(true).await {
-                Ok(response) if response.error_code != 0 || response.should_shut_down => return,
-                Ok(_) => reactor::sleep(Duration::from_millis(RETRY_MS)).await,
-                Err(_) => return,
+        let leaving = async {
+            loop {
+                match self.heartbeat(true).await {
+                    Ok(response) if response.error_code != 0 || response.should_shut_down => return,
+                    Ok(_) => reactor::sleep(Duration::from_millis(RETRY_MS)).await,
+                    Err(_) => return,
+                }
             }
+        };
+        // The limit holds for an exchange too: a controller that does not answer must not keep the broker from its logs.
+        if reactor::timeout(Duration::from_millis(SHUTDOWN_WAIT_MS), leaving).await.is_err() {
+            tracing::warn!(SHUTDOWN_WAIT_MS, "the controller did not agree to the shutdown in time");
         }
     }
 
