@@ -232,7 +232,9 @@ mod tests {
                             };
                         }
                         mesh.tell(CoreId(1), CoreRequest::Metrics);
-                        reactor::join_all(parked).await;
+                        for one in parked {
+                            one.await;
+                        }
                         assert!(mesh.unanswered.borrow().is_empty(), "seed {seed}");
                         reactor::stop();
                     }

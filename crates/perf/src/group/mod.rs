@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use base::Uuid;
 use reactor::sync::Semaphore;
-use reactor::{Class, Task, is_stopping, join_all, now, spawn};
+use reactor::{Class, Task, is_stopping, now, spawn};
 use serde_json::{Value, json};
 use wire::ApiKey;
 
@@ -204,17 +204,18 @@ async fn members(args: &GroupArgs, coordinators: &[SocketAddr]) -> Result<(Vec<R
     let default_ms = Duration::from_millis(CLASSIC_INTERVAL_MS);
     let interval_ms = args.heartbeat_interval.unwrap_or(default_ms).as_millis().max(1) as u64;
     let turns = Semaphore::new(CONNECTING_MAX);
-    let own = join_all((0..args.groups * args.members).map(|i| {
-        let (turns, address) = (&turns, coordinators[i / args.members]);
-        async move {
-            if args.protocol == Protocol::Consumer {
+    // A task each: joined as futures of one task, every one that gets on would have all of them looked at.
+    let opening = (0..args.groups * args.members).map(|i| {
+        let (turns, address, protocol) = (turns.clone(), coordinators[i / args.members], args.protocol);
+        spawn(Class::Normal, async move {
+            if protocol == Protocol::Consumer {
                 return Ok(None);
             }
             let _turn = turns.acquire().await;
             Link::open(address).await.map(Some)
-        }
-    }))
-    .await;
+        })
+    });
+    let own = all(opening.collect()).await;
     let mut lanes: Lanes = shared.iter().map(|_| (Vec::new(), Cell::new(0))).collect();
     let (mut members, mut turn) = (Vec::with_capacity(own.len()), 0);
     for (i, own) in own.into_iter().enumerate() {
@@ -230,6 +231,15 @@ async fn members(args: &GroupArgs, coordinators: &[SocketAddr]) -> Result<(Vec<R
     }
     lanes.retain(|(members, _)| !members.is_empty());
     Ok((members, lanes))
+}
+
+/// The results of tasks, which run on while it waits for one after the other.
+async fn all<T>(tasks: Vec<Task<T>>) -> Vec<T> {
+    let mut results = Vec::with_capacity(tasks.len());
+    for task in tasks {
+        results.push(task.await);
+    }
+    results
 }
 
 impl World {
@@ -353,7 +363,7 @@ impl World {
             member.order.set(Some(Order::Leave));
             member.wake.notify_one();
         }
-        let gone = reactor::timeout(Duration::from_secs(LEAVE_S_MAX), join_all(tasks)).await;
+        let gone = reactor::timeout(Duration::from_secs(LEAVE_S_MAX), all(tasks)).await;
         if gone.is_err() && self.meters.borrow().broken == 0 {
             return Err(format!("some members did not leave in {LEAVE_S_MAX} s"));
         }
