@@ -6,6 +6,7 @@ use crate::fetch_session::SessionCache;
 use crate::groups::Groups;
 use crate::mesh::{Mesh, Remote};
 use crate::messages::{ControllerCall, CoreReply, CoreRequest};
+use crate::per_ip::PerIp;
 use crate::producer_ids::ProducerIds;
 use crate::serve::{self, Served};
 use base::{BrokerId, CoreId};
@@ -100,6 +101,8 @@ pub struct DataCore {
     pub watches: RefCell<HashMap<(CoreId, u64), oneshot::Sender<()>>>,
     /// Topics whose creation was begun by this core's clients asking for them.
     pub creating: RefCell<BTreeSet<Box<str>>>,
+    /// Connections of the addresses that are counted on this core.
+    pub per_ip: RefCell<PerIp>,
 }
 
 /// What a [`DataCore`] is made of.
@@ -147,6 +150,7 @@ impl DataCore {
             producer_ids: ProducerIds::default(),
             watches: RefCell::new(HashMap::new()),
             creating: RefCell::new(BTreeSet::new()),
+            per_ip: RefCell::default(),
         }
     }
 
@@ -229,6 +233,11 @@ impl DataCore {
     /// Asks a core, this one included. The order among questions to one core is fixed when this returns; the answer is
     /// what is returned.
     pub async fn ask(self: &Rc<Self>, to: CoreId, request: CoreRequest) -> Waiting {
+        self.ask_now(to, request)
+    }
+
+    /// As [`DataCore::ask`], where nothing can be awaited.
+    pub fn ask_now(self: &Rc<Self>, to: CoreId, request: CoreRequest) -> Waiting {
         if to != self.id {
             return Waiting::Remote(self.mesh.post(to, request));
         }

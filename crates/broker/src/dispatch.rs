@@ -4,10 +4,12 @@ use crate::api_table::{self, Handler};
 use crate::call::{Answer, Call, Head, Meter, Refusal};
 use crate::core::DataCore;
 use crate::handlers;
+use crate::per_ip;
 use crate::session::ClientSession;
 use bytes::Bytes;
-use net::{ConnectionInfo, Reply, Request, Response, Service};
+use net::{ConnectionInfo, Enter, Reply, Request, Response, Service};
 use std::future::Future;
+use std::net::IpAddr;
 use std::rc::Rc;
 use wire::{ApiKey, Reader, header};
 
@@ -35,7 +37,7 @@ impl Service for Dispatch {
         frame.get(..2) == Some(&ApiKey::Produce.code().to_be_bytes())
     }
 
-    async fn start(&self, session: &Rc<ClientSession>, request: Request) -> Reply {
+    fn start(&self, session: &Rc<ClientSession>, request: Request) -> Reply {
         let (call, handler) = match begin(&self.core, session, request) {
             Ok(begun) => begun,
             Err(refusal) => return Reply::Ready(refused(&self.core, session, &refusal)),
@@ -47,8 +49,20 @@ impl Service for Dispatch {
             }
             Handler::Async(handle) => later(&self.core, session, call.meter(), handle(call)),
             Handler::Forward => later(&self.core, session, call.meter(), Box::pin(handlers::forward::handle(call))),
-            Handler::Produce => handlers::produce::start(call).await,
+            Handler::Produce => handlers::produce::start(call),
         }
+    }
+
+    fn connections_max(&self) -> usize {
+        self.core.config().net.connections_max as usize
+    }
+
+    fn enter(&self, ip: IpAddr) -> Enter {
+        per_ip::enter(&self.core, ip)
+    }
+
+    fn left(&self, ip: IpAddr) {
+        per_ip::left(&self.core, ip);
     }
 }
 

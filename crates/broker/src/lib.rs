@@ -22,6 +22,7 @@ mod lifecycle;
 mod mesh;
 mod messages;
 mod metrics_endpoint;
+mod per_ip;
 mod producer_ids;
 mod publisher;
 mod run;

@@ -9,6 +9,7 @@ use metadata::MetadataDelta;
 use partition::FetchMark;
 use reactor::fs::PortableFile;
 use replica::Isolation;
+use std::net::IpAddr;
 use std::sync::Arc;
 use wire::{ApiKey, ErrorCode};
 
@@ -49,6 +50,10 @@ pub enum CoreRequest {
     Groups(Box<GroupJob>),
     /// Something for the controller, on its core.
     Controller(Box<ControllerCall>),
+    /// Count one more connection of an address, if it may have one.
+    EnterIp(IpAddr),
+    /// A connection that was counted has ended. Has no reply.
+    LeftIp(IpAddr),
     /// Lines for the checkpoint files.
     Checkpoints,
     /// What that core counted.
@@ -87,6 +92,8 @@ pub enum CoreReply {
     Checkpoints(ByDir),
     /// To `Metrics`.
     Metrics(Box<metrics::Snapshot>),
+    /// To `EnterIp`: there is room.
+    EnterIp(bool),
     /// To whatever only needs to be known as done.
     Done,
 }

@@ -7,6 +7,7 @@ use crate::controller_host;
 use crate::core::DataCore;
 use crate::groups;
 use crate::messages::{AppendDone, AppendJob, CoreReply, CoreRequest};
+use crate::per_ip;
 use base::CoreId;
 use partition::{AppendRequest, PartitionError, PendingAppend, ProduceResult};
 use std::future::Future;
@@ -59,6 +60,11 @@ pub fn begin(core: &Rc<DataCore>, from: CoreId, request: CoreRequest) -> Served 
             }
             None => Served::Done(CoreReply::Controller(Err(ErrorCode::NOT_CONTROLLER))),
         },
+        CoreRequest::EnterIp(ip) => Served::Done(CoreReply::EnterIp(per_ip::count(core, ip))),
+        CoreRequest::LeftIp(ip) => {
+            core.per_ip.borrow_mut().remove(ip);
+            Served::Done(CoreReply::Done)
+        }
         CoreRequest::Checkpoints => Served::Done(CoreReply::Checkpoints(core.checkpoints())),
         CoreRequest::Metrics => Served::Done(CoreReply::Metrics(Box::new(core.metrics_snapshot()))),
         CoreRequest::Apply(delta) => {

@@ -196,7 +196,7 @@ async fn read_requests<S: Service>(core: &Rc<NetCore<S>>, link: &Rc<Link>, sessi
                 link.begin(overlaps);
                 let permit = permit.take().expect("a frame is read after its memory was granted");
                 let request = Request { frame, permit, received: reactor::now() };
-                let reply = core.service.start(session, request).await;
+                let reply = core.service.start(session, request);
                 link.replies.borrow_mut().push_back(reply);
             }
         }
@@ -259,7 +259,8 @@ async fn send_or_gather(link: &Link, mut pieces: Vec<Bytes>, out: Outgoing) -> i
             Segment::External { len, token } => {
                 let range = &out.files[token as usize];
                 link.stream.send_all(std::mem::take(&mut pieces)).await?;
-                link.stream.splice_from(&range.file, range.offset, u64::from(len)).await?;
+                // Boxed: what a splice keeps is large, and most connections never send a file.
+                Box::pin(link.stream.splice_from(&range.file, range.offset, u64::from(len))).await?;
             }
         }
     }

@@ -9,8 +9,9 @@ use bytes::{Buf, Bytes, BytesMut};
 /// Length prefix of a frame, in bytes.
 const PREFIX_BYTES: usize = 4;
 
-/// First size of a connection's read chunk: an idle connection holds no more than this.
-pub(crate) const CHUNK_BYTES_MIN: usize = 4 * 1024;
+/// First size of a connection's read chunk: an idle connection holds no more than this, and most of what idle ones send, a
+/// heartbeat or a fetch in a session, fits in.
+pub(crate) const CHUNK_BYTES_MIN: usize = 512;
 
 /// Largest read chunk: enough that a busy pipelining client is served with few receives, small enough that what a
 /// connection holds beyond its admitted frames does not matter.

@@ -20,7 +20,7 @@ pub use frame::{FrameError, FrameReader, Progress};
 pub use limited::LogGate;
 pub use listener::{Listener, ListenerSpec};
 pub use registry::{NetCore, NetLimits, Registry};
-pub use service::{ConnectionInfo, FileRange, Later, Outgoing, Reply, Request, Response, Service};
+pub use service::{ConnectionInfo, Enter, FileRange, Later, Outgoing, Reply, Request, Response, Service};
 
 #[cfg(test)]
 mod tests;

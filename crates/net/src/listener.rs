@@ -1,17 +1,23 @@
 //! Accepting connections on one core.
 
 use crate::connection;
-use crate::registry::NetCore;
-use crate::service::{ConnectionInfo, Service};
+use crate::registry::{Counted, NetCore};
+use crate::service::{ConnectionInfo, Enter, Service};
 use reactor::net::{BindOptions, TcpListener, TcpStream};
 use reactor::{Class, spawn};
+use std::future::Future;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
+use std::pin::Pin;
 use std::rc::Rc;
 use std::time::Duration;
 
 /// Pause after a failed accept, in milliseconds: most often file descriptors ran out, and retrying at once would spin.
 const ACCEPT_RETRY_MS: u64 = 50;
+
+/// Accepts of one listener that wait at once: a share of the default backlog (`socket.listen.backlog.size`, 50), which a storm
+/// fills again between two turns of the core.
+const ACCEPTS: usize = 16;
 
 /// Where to listen.
 #[derive(Clone, Debug)]
@@ -55,11 +61,20 @@ impl Listener {
         self.socket.local_addr()
     }
 
-    /// Accepts until draining begins; each connection becomes a task.
+    /// Accepts until draining begins; each connection becomes a task. Several accepts wait at once, so that a storm of
+    /// connections empties the backlog by some with every turn of the core.
     pub async fn run<S: Service>(self, core: Rc<NetCore<S>>) {
+        reactor::join_all((0..ACCEPTS).map(|_| self.accept(&core))).await;
+    }
+
+    async fn accept<S: Service>(&self, core: &Rc<NetCore<S>>) {
         while !core.registry.closing() {
             match self.socket.accept().await {
-                Ok((stream, peer)) => self.accepted(&core, stream, peer),
+                // The next one is not accepted before this one has room, as in Kafka: others stay in the backlog.
+                Ok((stream, peer)) => match core.count().await {
+                    Some(counted) => self.accepted(core, counted, stream, peer),
+                    None => return,
+                },
                 Err(error) => {
                     if let Some(held_back) = core.refused.open(reactor::now()) {
                         tracing::warn!(listener = %self.name, %error, held_back, "accept failed");
@@ -70,20 +85,50 @@ impl Listener {
         }
     }
 
-    fn accepted<S: Service>(&self, core: &Rc<NetCore<S>>, stream: TcpStream, peer: SocketAddr) {
-        let Some(counted) = core.count(peer.ip()) else {
-            if let Some(held_back) = core.refused.open(reactor::now()) {
-                tracing::warn!(listener = %self.name, %peer, held_back, "connection refused: max.connections or max.connections.per.ip is reached");
-            }
-            return;
-        };
+    fn accepted<S: Service>(&self, core: &Rc<NetCore<S>>, counted: Counted, stream: TcpStream, peer: SocketAddr) {
         let local = stream.local_addr().unwrap_or(self.socket.local_addr());
         let info = ConnectionInfo { id: core.next_connection_id(), peer, local, listener: self.name.clone() };
-        let core = core.clone();
-        spawn(Class::Latency, async move {
-            connection::serve(core, stream, info).await;
-            drop(counted);
-        })
-        .detach();
+        let task = Accepted { core: core.clone(), stream, info, _counted: counted };
+        match core.service.enter(peer.ip()) {
+            Enter::Free => spawn(Class::Latency, task.serve()).detach(),
+            Enter::Asked(answer) => spawn(Class::Latency, task.serve_if(answer)).detach(),
+        }
+    }
+}
+
+/// A connection that has room.
+struct Accepted<S: Service> {
+    core: Rc<NetCore<S>>,
+    stream: TcpStream,
+    info: ConnectionInfo,
+    _counted: Counted,
+}
+
+impl<S: Service> Accepted<S> {
+    async fn serve(self) {
+        connection::serve(self.core, self.stream, self.info).await;
+    }
+
+    async fn serve_if(self, answer: Pin<Box<dyn Future<Output = bool>>>) {
+        let (core, peer) = (self.core.clone(), self.info.peer);
+        if answer.await {
+            let entered = Inside { core, ip: peer.ip() };
+            Box::pin(self.serve()).await;
+            drop(entered);
+        } else if let Some(held_back) = core.refused.open(reactor::now()) {
+            tracing::warn!(listener = %self.info.listener, %peer, held_back, "connection closed: its address has as many as max.connections.per.ip allows");
+        }
+    }
+}
+
+/// A connection that was counted for its address.
+struct Inside<S: Service> {
+    core: Rc<NetCore<S>>,
+    ip: IpAddr,
+}
+
+impl<S: Service> Drop for Inside<S> {
+    fn drop(&mut self) {
+        self.core.service.left(self.ip);
     }
 }

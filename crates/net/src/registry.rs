@@ -2,12 +2,11 @@
 
 use crate::admission::{Admission, AdmissionLimits};
 use crate::connection::Link;
-use crate::counts::{ConnectionCounts, PerIp};
+use crate::counts::ConnectionCounts;
 use crate::limited::LogGate;
 use crate::service::Service;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
-use std::net::IpAddr;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -23,6 +22,10 @@ const SWEEP_INTERVAL_MS_MAX: u64 = 5_000;
 /// How often draining looks whether the last connection is gone, in milliseconds.
 const DRAIN_POLL_MS: u64 = 5;
 
+/// How often a core that waits for room for a connection looks whether there is some, in milliseconds: connections of other
+/// cores make room too.
+const ROOM_POLL_MS: u64 = 10;
+
 /// Limits of one core's connections, from the options of the same names.
 #[derive(Clone, Copy, Debug)]
 pub struct NetLimits {
@@ -30,10 +33,6 @@ pub struct NetLimits {
     pub frame_bytes_max: usize,
     /// `connections.max.idle.ms`; `None` never reaps.
     pub idle_ms_max: Option<u64>,
-    /// `max.connections`, over all cores.
-    pub connections_max: usize,
-    /// `max.connections.per.ip`.
-    pub connections_per_ip_max: usize,
     /// Request memory of the core.
     pub admission: AdmissionLimits,
 }
@@ -42,7 +41,6 @@ pub struct NetLimits {
 #[derive(Default)]
 pub struct Registry {
     links: RefCell<BTreeMap<u64, Rc<Link>>>,
-    per_ip: RefCell<PerIp>,
     next_id: Cell<u64>,
     closing: Cell<bool>,
 }
@@ -85,16 +83,11 @@ impl Registry {
 }
 
 /// A counted connection; dropping it uncounts it.
-pub(crate) struct Counted {
-    counts: ConnectionCounts,
-    registry: Rc<Registry>,
-    ip: IpAddr,
-}
+pub(crate) struct Counted(ConnectionCounts);
 
 impl Drop for Counted {
     fn drop(&mut self) {
-        self.counts.remove();
-        self.registry.per_ip.borrow_mut().remove(self.ip);
+        self.0.remove();
     }
 }
 
@@ -131,16 +124,18 @@ impl<S: Service> NetCore<S> {
         self.registry.next_id.replace(self.registry.next_id.get() + 1)
     }
 
-    /// Counts a connection from `ip`, or `None` when a limit is reached.
-    pub(crate) fn count(&self, ip: IpAddr) -> Option<Counted> {
-        if !self.counts.try_add(self.limits.connections_max) {
-            return None;
+    /// Counts a connection as soon as there is room for it (`max.connections`). `None` when draining began before.
+    pub(crate) async fn count(&self) -> Option<Counted> {
+        while !self.registry.closing.get() {
+            if self.counts.try_add(self.service.connections_max()) {
+                return Some(Counted(self.counts.clone()));
+            }
+            if let Some(held_back) = self.refused.open(reactor::now()) {
+                tracing::warn!(held_back, "max.connections is reached: new connections wait until others close");
+            }
+            reactor::sleep(Duration::from_millis(ROOM_POLL_MS)).await;
         }
-        if !self.registry.per_ip.borrow_mut().try_add(ip, self.limits.connections_per_ip_max) {
-            self.counts.remove();
-            return None;
-        }
-        Some(Counted { counts: self.counts.clone(), registry: self.registry.clone(), ip })
+        None
     }
 
     /// Closes connections that were silent for too long, until draining begins. A connection with a request in flight

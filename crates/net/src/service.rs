@@ -4,7 +4,7 @@ use crate::admission::Permit;
 use base::Now;
 use bytes::Bytes;
 use std::future::Future;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
 use std::rc::Rc;
 use wire::Segment;
@@ -71,6 +71,14 @@ pub enum Reply {
     Later(Later),
 }
 
+/// Whether a connection is let in.
+pub enum Enter {
+    /// Yes, and nothing was counted: addresses are not limited.
+    Free,
+    /// To be found out where the address is counted.
+    Asked(Pin<Box<dyn Future<Output = bool>>>),
+}
+
 /// The protocol on top of frames. One value per core, shared by its connections.
 pub trait Service: 'static {
     /// State of one connection (client software, principal, ...).
@@ -86,5 +94,15 @@ pub trait Service: 'static {
 
     /// Begins a request. The connection reads on when this returns, so whatever fixes the order of overlapping requests
     /// (posting their appends) is done by then; only waiting is left to [`Reply::Later`].
-    fn start(&self, session: &Rc<Self::Session>, request: Request) -> impl Future<Output = Reply>;
+    fn start(&self, session: &Rc<Self::Session>, request: Request) -> Reply;
+
+    /// `max.connections`, over all cores: further connections are accepted and then wait until others close.
+    fn connections_max(&self) -> usize;
+
+    /// Counts one more connection from `ip`, over all cores; false when it has as many as it may, and the new one is to be
+    /// closed (`max.connections.per.ip`). Whatever was counted is taken back by [`Service::left`].
+    fn enter(&self, ip: IpAddr) -> Enter;
+
+    /// A connection from `ip` that was counted has ended.
+    fn left(&self, ip: IpAddr);
 }

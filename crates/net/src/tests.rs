@@ -1,7 +1,7 @@
 //! Connections against a small service: a frame's first byte says what is done with it.
 
 use crate::{
-    Admission, AdmissionLimits, ConnectionCounts, ConnectionInfo, FileRange, Listener, ListenerSpec, NetCore,
+    Admission, AdmissionLimits, ConnectionCounts, ConnectionInfo, Enter, FileRange, Listener, ListenerSpec, NetCore,
     NetLimits, Outgoing, Reply, Request, Response, Service,
 };
 use bytes::{Bytes, BytesMut};
@@ -10,7 +10,8 @@ use reactor::sync::oneshot;
 use reactor::{Class, spawn};
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
-use std::net::SocketAddr;
+use std::future::Future;
+use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 use wire::Segment;
 
@@ -23,6 +24,10 @@ struct Echo {
     admission: RefCell<Option<Admission>>,
     most_used: Cell<usize>,
     file: RefCell<Option<reactor::fs::File>>,
+    /// Limits of all connections, and of those of an address; `None` limits nothing.
+    connections_max: Cell<Option<usize>>,
+    per_ip_max: Cell<Option<usize>>,
+    inside: Cell<usize>,
 }
 
 fn framed(body: &[u8]) -> Bytes {
@@ -46,7 +51,7 @@ impl Service for Rc<Echo> {
         frame.first() == Some(&b'o')
     }
 
-    async fn start(&self, _session: &Rc<()>, request: Request) -> Reply {
+    fn start(&self, _session: &Rc<()>, request: Request) -> Reply {
         let used = self.admission.borrow().as_ref().map_or(0, Admission::used_bytes);
         self.most_used.set(self.most_used.get().max(used));
         self.begun.borrow_mut().push(request.frame.get(1).copied().unwrap_or(0));
@@ -72,9 +77,32 @@ impl Service for Rc<Echo> {
             _ => Reply::Ready(echo(&request)),
         }
     }
+
+    fn connections_max(&self) -> usize {
+        self.connections_max.get().unwrap_or(usize::MAX)
+    }
+
+    fn enter(&self, _ip: IpAddr) -> Enter {
+        let Some(max) = self.per_ip_max.get() else { return Enter::Free };
+        let echo = self.clone();
+        Enter::Asked(Box::pin(async move {
+            reactor::yield_now().await;
+            let has_room = echo.inside.get() < max;
+            echo.inside.set(echo.inside.get() + usize::from(has_room));
+            has_room
+        }))
+    }
+
+    fn left(&self, _ip: IpAddr) {
+        self.inside.set(self.inside.get() - 1);
+    }
 }
 
 impl Echo {
+    fn limited(all: Option<usize>, per_ip: Option<usize>) -> Rc<Echo> {
+        Rc::new(Echo { connections_max: Cell::new(all), per_ip_max: Cell::new(per_ip), ..Echo::default() })
+    }
+
     async fn until_begun(&self, count: usize) {
         while self.begun.borrow().len() < count {
             self.begun_event.notified().await;
@@ -90,8 +118,6 @@ impl Echo {
 const LIMITS: NetLimits = NetLimits {
     frame_bytes_max: 4 << 20,
     idle_ms_max: None,
-    connections_max: 1000,
-    connections_per_ip_max: 1000,
     admission: AdmissionLimits { small_frame_bytes_max: 1024, small_bytes_max: 4096, large_bytes_max: 2 << 20 },
 };
 
@@ -102,7 +128,10 @@ struct Server {
 }
 
 async fn serve(limits: NetLimits) -> Server {
-    let service = Rc::new(Echo::default());
+    serve_with(Rc::new(Echo::default()), limits).await
+}
+
+async fn serve_with(service: Rc<Echo>, limits: NetLimits) -> Server {
     let net = Rc::new(NetCore::new(service.clone(), limits, ConnectionCounts::new()));
     *service.admission.borrow_mut() = Some(net.admission.clone());
     let addr = SocketAddr::from(([127, 0, 0, 1], 0));
@@ -226,9 +255,9 @@ fn a_lying_length_ends_its_connection_and_no_other() {
 }
 
 #[test]
-fn connections_above_the_limit_are_closed() {
+fn connections_above_the_limit_of_their_address_are_closed() {
     reactor::block_on(async {
-        let server = serve(NetLimits { connections_max: 2, connections_per_ip_max: 1, ..LIMITS }).await;
+        let server = serve_with(Echo::limited(None, Some(1)), LIMITS).await;
         let mut first = Client::new(&server).await;
         first.send(b"e1").await;
         first.expect(b"e1").await;
@@ -246,6 +275,39 @@ fn connections_above_the_limit_are_closed() {
                 break;
             }
         }
+        assert_eq!(server.service.inside.get(), 1);
+    });
+}
+
+#[test]
+fn connections_above_the_limit_of_all_wait_for_room() {
+    reactor::block_on(async {
+        let server = serve_with(Echo::limited(Some(2), None), LIMITS).await;
+        let mut inside = Vec::new();
+        for _ in 0..2 {
+            let mut client = Client::new(&server).await;
+            client.send(b"e1").await;
+            client.expect(b"e1").await;
+            inside.push(client);
+        }
+        let mut waiting = Vec::new();
+        for _ in 0..5 {
+            let client = Client::new(&server).await;
+            client.send(b"e2").await;
+            waiting.push(client);
+        }
+        for mut client in waiting {
+            let first = inside.remove(0);
+            first.send(b"e3").await;
+            assert_eq!(server.net.registry.len(), 2);
+            drop(first);
+            client.expect(b"e2").await;
+            inside.push(client);
+        }
+        // Those that wait for room do not hold up a stop.
+        let _unserved = Client::new(&server).await;
+        server.net.drain(60_000).await;
+        assert!(server.net.registry.is_empty());
     });
 }
 
@@ -332,4 +394,14 @@ fn request_memory_stays_within_its_budget() {
         assert!((900 << 10..=2 << 20).contains(&most), "{most} bytes in use at once");
         assert_eq!(server.net.admission.used_bytes(), 0);
     });
+}
+
+#[test]
+fn an_idle_connection_is_small() {
+    fn size<A, B, C, F: Future>(_: fn(A, B, C) -> F) -> usize {
+        size_of::<F>()
+    }
+    let bytes = size(crate::connection::serve::<Rc<Echo>>);
+    println!("the state of a connection's task: {bytes} bytes");
+    assert!(bytes <= 1536, "{bytes} bytes: something large is kept across an await; box what is rare");
 }

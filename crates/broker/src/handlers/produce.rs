@@ -52,7 +52,7 @@ struct TopicShape {
 }
 
 /// Posts the appends, one message per core; what is left is to wait.
-pub async fn start(call: Call) -> Reply {
+pub fn start(call: Call) -> Reply {
     let jobs = {
         let decoded = call.decode::<ProduceRequest<'_>>();
         decoded.map(|request| plan(&call, &request))
@@ -62,7 +62,7 @@ pub async fn start(call: Call) -> Reply {
         Err(refusal) => return Reply::Ready(dispatch::finish(&call.core, &call.session, call.meter(), Err(refusal))),
     };
     for (core, job) in jobs {
-        posted.waiting.push(call.core.ask(core, CoreRequest::Append(job)).await);
+        posted.waiting.push(call.core.ask_now(core, CoreRequest::Append(job)));
     }
     Reply::Later(Box::pin(async move {
         let answer = finish(&call, posted).await;
