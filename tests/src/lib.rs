@@ -9,7 +9,9 @@ pub mod node;
 pub mod peers;
 pub mod raw;
 pub mod tool;
+pub mod watch;
 
 pub use client::{Client, FetchLimits};
 pub use node::{Node, NodeConfig, Peer};
 pub use tool::{Output, Tool};
+pub use watch::Watch;

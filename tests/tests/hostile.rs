@@ -7,36 +7,9 @@ use std::time::Duration;
 
 use base::Prng;
 use odradek_tests::client::batch;
-use odradek_tests::{Client, FetchLimits, Node};
+use odradek_tests::watch::GROWTH_KIB_MAX;
+use odradek_tests::{Client, FetchLimits, Node, Watch};
 use wire::ApiKey;
-
-/// Growth of the resident set that the broker may show after any of these tests, KiB. Connections and pools cost a little.
-const GROWTH_KIB_MAX: u64 = 96 * 1024;
-
-struct Watch {
-    node: Node,
-    client: Client,
-    rss_kib: u64,
-}
-
-impl Watch {
-    /// A node with one known record and a connection that must go on working.
-    fn start(properties: &[(&str, &str)]) -> Watch {
-        let node = Node::start_with(properties);
-        let mut client = Client::connect(&node);
-        client.create_topic("kept", 1, &[]);
-        assert_eq!(client.produce("kept", 0, batch(3, b"kept").build().expect("a batch")).base_offset, 0);
-        let rss_kib = node.rss_kib();
-        Watch { node, client, rss_kib }
-    }
-
-    fn check(&mut self, after: &str) {
-        let fetched = self.client.fetch("kept", 0, 0, FetchLimits::default());
-        assert_eq!((fetched.batches().as_slice(), fetched.high_watermark), (&[(0, 2)][..], 3), "after {after}");
-        let grown = self.node.rss_kib().saturating_sub(self.rss_kib);
-        assert!(grown < GROWTH_KIB_MAX, "the broker grew by {grown} KiB after {after}");
-    }
-}
 
 /// Sends `body` as a request and reports whether the broker answered; a closed connection is an answer too.
 fn provoke(node: &Node, key: i16, version: i16, flexible: bool, body: &[u8]) {
