@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use odradek_tests::client::{batch, encode, produce_request};
 use odradek_tests::watch::GROWTH_KIB_MAX;
-use odradek_tests::{FetchLimits, Watch};
+use odradek_tests::{Client, FetchLimits, Watch};
 use wire::ApiKey;
 use wire::fetch_request::{FetchPartition, FetchRequest, FetchTopic};
 
@@ -154,15 +154,21 @@ fn clients_that_send_byte_by_byte() {
     watch.check("clients that send byte by byte");
 }
 
-/// A fetch of all of "large", behind its length.
-fn fetch_all(correlation: i32) -> Vec<u8> {
-    let part = FetchPartition { partition: 0, partition_max_bytes: 32 << 20, ..FetchPartition::default() };
+/// A fetch of the first partitions of a topic, from these offsets, that waits for a byte; behind its length.
+fn fetch(correlation: i32, topic: &str, offsets: &[i64], max_wait_ms: i32) -> Vec<u8> {
+    let part = |(partition, offset): (i32, &i64)| FetchPartition {
+        partition,
+        fetch_offset: *offset,
+        partition_max_bytes: 32 << 20,
+        ..FetchPartition::default()
+    };
+    let partitions = (0..).zip(offsets).map(part).collect();
     let request = FetchRequest {
-        max_wait_ms: 100,
+        max_wait_ms,
         min_bytes: 1,
         max_bytes: 32 << 20,
         session_epoch: -1,
-        topics: vec![FetchTopic { topic: "large".into(), partitions: vec![part], ..FetchTopic::default() }],
+        topics: vec![FetchTopic { topic: topic.into(), partitions, ..FetchTopic::default() }],
         ..FetchRequest::default()
     };
     let body = encode(&request, 12);
@@ -192,7 +198,7 @@ fn clients_that_never_take_their_answers() {
             stream.set_write_timeout(Some(Duration::from_millis(200))).expect("a socket option");
             for n in 0..10_000 {
                 // 48 MB of answers to each: far more than the sockets hold. Small ones pile up behind them.
-                let frame = if n < 4 { fetch_all(n) } else { api_versions(n) };
+                let frame = if n < 4 { fetch(n, "large", &[0], 100) } else { api_versions(n) };
                 match stream.write_all(&frame) {
                     Ok(()) => {}
                     Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => break,
@@ -207,4 +213,46 @@ fn clients_that_never_take_their_answers() {
     watch.check(&format!("{} clients that never take their answers", deaf.len()));
     drop(deaf);
     watch.check("they are gone");
+}
+
+#[test]
+fn thousands_that_wait_for_records() {
+    const PARTITIONS: i32 = 8;
+    // An hour: none of them is answered because its time is up.
+    const MAX_WAIT_MS: i32 = 3_600_000;
+    let mut watch = Watch::start(&[("odradek.cores", "2"), ("socket.listen.backlog.size", "4096")]);
+    let addr = watch.node.addr();
+    watch.client.create_topic("waited", PARTITIONS, &[]);
+    let mut waiting: Vec<TcpStream> = (0..MANY).map(|_| connect(addr)).collect();
+    let mut offsets = [0; PARTITIONS as usize];
+    for round in 0..2 {
+        for stream in &mut waiting {
+            stream.write_all(&fetch(round, "waited", &offsets, MAX_WAIT_MS)).expect("the system takes it");
+        }
+        // Whatever goes from core to core goes on: metadata, appends, reads, on the connection that was there and new ones.
+        let mut others = [Client::connect(&watch.node), Client::connect(&watch.node), Client::connect(&watch.node)];
+        for (n, other) in others.iter_mut().enumerate() {
+            let topic = format!("other-{round}-{n}");
+            other.create_topic(&topic, PARTITIONS, &[]);
+            for partition in 0..PARTITIONS {
+                let produced = other.produce(&topic, partition, batch(1, b"v").build().expect("a batch"));
+                assert_eq!(produced.error, wire::ErrorCode::NONE);
+                assert_eq!(other.fetch(&topic, partition, 0, FetchLimits::default()).batches(), [(0, 0)]);
+            }
+        }
+        // 1.5 KiB for each partition that each one waits for.
+        let allowed_kib = MANY as u64 * (CONNECTION_BYTES_MAX / 1024 + PARTITIONS as u64 * 3 / 2);
+        watch.check_within(&format!("{MANY} fetches that wait"), allowed_kib + 4096);
+        if round == 0 {
+            watch.client.produce("waited", 5, batch(1, b"v").build().expect("a batch"));
+            waiting.iter_mut().for_each(|stream| expect_answer(stream, round));
+            offsets[5] = 1;
+        }
+    }
+    // A stop does not wait for their time: each is answered with what there is, and then closed.
+    watch.node.stop();
+    for stream in &mut waiting {
+        expect_answer(stream, 1);
+        assert_eq!(stream.read(&mut [0]).expect("an orderly end"), 0);
+    }
 }

@@ -377,7 +377,7 @@ async fn close_all(
 ) -> Result<(), StartError> {
     let begun_ms = reactor::now().mono_ms();
     tracing::info!("stopping");
-    core.groups.stop();
+    core.end_waits();
     net.drain(DRAIN_MS).await;
     let dirs: Vec<PathBuf> = setup.dirs.iter().map(|dir| dir.path.clone()).collect();
     let others = usize::from(setup.layout.data_cores - 1);
@@ -421,7 +421,7 @@ async fn follow(
     boot.one(|message| matches!(message, Boot::Serve)).await?;
     accept(net, listeners);
     reactor::stopping().await;
-    core.groups.stop();
+    core.end_waits();
     net.drain(DRAIN_MS).await;
     boot.tell_first(Boot::Drained).await;
     boot.one(|message| matches!(message, Boot::Close)).await?;

@@ -101,6 +101,8 @@ pub struct DataCore {
     pub watches: RefCell<HashMap<(CoreId, u64), oneshot::Sender<()>>>,
     /// Topics whose creation was begun by this core's clients asking for them.
     pub creating: RefCell<BTreeSet<Box<str>>>,
+    /// The broker stops: nobody begins to wait for records or for members any more.
+    pub stopping: Cell<bool>,
     /// Connections of the addresses that are counted on this core.
     pub per_ip: RefCell<PerIp>,
 }
@@ -150,6 +152,7 @@ impl DataCore {
             producer_ids: ProducerIds::default(),
             watches: RefCell::new(HashMap::new()),
             creating: RefCell::new(BTreeSet::new()),
+            stopping: Cell::new(false),
             per_ip: RefCell::default(),
         }
     }
@@ -218,6 +221,13 @@ impl DataCore {
             fetch_sessions: self.sessions.borrow().len(),
             partitions: self.partitions.partitions().len(),
         })
+    }
+
+    /// Whoever waits here for something that a client would have to do is answered with what there is.
+    pub fn end_waits(&self) {
+        self.stopping.set(true);
+        self.groups.stop();
+        self.partitions.end_fetch_waits();
     }
 
     /// Random bits.

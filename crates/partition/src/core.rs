@@ -312,6 +312,14 @@ impl PartitionCore {
         }
     }
 
+    /// Ends every wait for bytes on this core: the fetches are answered with what there is. For a stop, which would have to
+    /// wait for their time otherwise.
+    pub fn end_fetch_waits(&self) {
+        for partition in self.partitions() {
+            partition.0.shared.fetches.changed(partition.key());
+        }
+    }
+
     /// Stops taking appends, writes and answers what was taken, and closes the logs, which leaves plain Kafka
     /// directories, producer snapshots included. The caller then writes what one core writes for a whole directory.
     ///

@@ -208,6 +208,9 @@ impl Drop for Registered {
 
 /// Answers when the partitions have enough to read.
 pub(super) fn watch(core: &Rc<DataCore>, from: CoreId, job: WatchJob) -> Served {
+    if core.stopping.get() {
+        return Served::Done(CoreReply::Watch(Watched::Over));
+    }
     let mut waits = Vec::with_capacity(job.parts.len());
     for part in &job.parts {
         match core.partitions.partition(part.key) {
