@@ -101,6 +101,7 @@ fn exchange(node: &Node, agents: &mut [Agent], what: &str, partitions: i32, reco
     for name in &names {
         wire.create_topic(&topic(name), partitions, &[("max.message.bytes", "16777216"), ("retention.ms", "-1")]);
     }
+    settle(names.len() * usize::try_from(partitions).expect("a number"));
     each(agents, |agent| {
         let idempotent = agent.features.idempotence;
         let topic = topic(agent.name);
@@ -166,10 +167,10 @@ fn read_all(node: &Node, agents: &mut [Agent], expected: &Lines) {
     });
 }
 
-/// The original answers before its metadata has the change; Odradek does not.
-fn settle() {
+/// The original answers before its metadata has the change, the later the more partitions are new; Odradek does not.
+fn settle(partitions: usize) {
     if Peer::under_test() == Peer::Kafka {
-        thread::sleep(Duration::from_secs(5));
+        thread::sleep(Duration::from_secs(5 + partitions as u64 / 50));
     }
 }
 
@@ -179,7 +180,7 @@ fn administer_all(agents: &mut [Agent]) {
         let topic = format!("{}-made", agent.name);
         let configs = json!({ "retention.ms": "123456", "cleanup.policy": "delete" });
         agent.ask(&json!({ "cmd": "create", "topic": topic, "partitions": 5, "configs": configs }));
-        settle();
+        settle(5);
         let about = agent.ask(&json!({ "cmd": "describe", "topic": topic }));
         assert_eq!(about["partitions"], 5, "{}: {about}", agent.name);
         assert_eq!(about["configs"]["retention.ms"], "123456", "{}: {about}", agent.name);
