@@ -28,9 +28,11 @@ impl PartitionCore {
                 }
             },
         );
+        // `log.initial.task.delay.ms` is for what reads and writes files; this is not.
+        let check_interval = Duration::from_millis(self.broker_config().log.producer_id_expiration_check_interval_ms);
         self.every(
             "producer expiry",
-            initial,
+            check_interval,
             |c| c.log.producer_id_expiration_check_interval_ms,
             |core| async move {
                 let expiration_ms = core.broker_config().log.producer_id_expiration_ms;

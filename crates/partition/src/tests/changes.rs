@@ -86,7 +86,8 @@ fn configuration_is_live() {
 #[test]
 fn idle_producers_are_forgotten_when_the_option_says_so() {
     on_files(|dir| async move {
-        let rig = Rig::start(&dir, "producer.id.expiration.check.interval.ms=10").await;
+        let options = "producer.id.expiration.check.interval.ms=10\nlog.initial.task.delay.ms=3600000";
+        let rig = Rig::start(&dir, options).await;
         let partition = rig.create("t", 0, &[]).await;
         produced(&partition, idempotent(0, 0, 1)).await;
         reactor::sleep(std::time::Duration::from_millis(50)).await;
