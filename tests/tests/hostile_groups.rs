@@ -383,11 +383,15 @@ fn requests_about_a_hundred_thousand_things() {
     let (there, missing) = answers.split_at(100);
     assert!(there.iter().all(|error| *error == ErrorCode::NONE), "{there:?}");
     assert!(missing.iter().all(|error| *error == ErrorCode::UNKNOWN_TOPIC_OR_PARTITION));
-    // The same partition again and again: each is a record.
-    let again: Vec<(i32, i64, &str)> = (0..100_000).map(|n| (7, n, "again")).collect();
-    let answers = commit(&mut watch.client, &commit_request("again", &again));
-    assert!(answers.len() == again.len() && answers.iter().all(|error| *error == ErrorCode::NONE));
-    assert_eq!(committed(&mut watch.client, "again", 7), 99_999);
+    // The same partition again and again: each is a record, and all of them go into one batch or none is taken.
+    let again = |count: i64| -> Vec<(i32, i64, &str)> { (0..count).map(|n| (7, n, "again")).collect() };
+    let answers = commit(&mut watch.client, &commit_request("again", &again(100_000)));
+    assert_eq!(answers.len(), 100_000);
+    assert!(answers.iter().all(|error| *error == ErrorCode::UNKNOWN_SERVER_ERROR), "{:?}", answers[0]);
+    assert_eq!(committed(&mut watch.client, "again", 7), -1);
+    let answers = commit(&mut watch.client, &commit_request("again", &again(5_000)));
+    assert!(answers.len() == 5_000 && answers.iter().all(|error| *error == ErrorCode::NONE), "{:?}", answers[0]);
+    assert_eq!(committed(&mut watch.client, "again", 7), 4_999);
     watch.check("commits of 100,000 partitions");
     let request = DescribeGroupsRequest {
         groups: (0..100_000).map(|n| format!("unknown-{n}").into()).collect(),
