@@ -16,6 +16,7 @@ import compare
 import machine
 import passes
 import process
+import readme
 import report
 import workloads
 from broker import Failed
@@ -32,7 +33,7 @@ FILES = 65_536
 def arguments():
     parser = argparse.ArgumentParser(prog="scripts/bench", description=__doc__)
     parser.add_argument("--root", type=Path, required=True, help=argparse.SUPPRESS)
-    commands = parser.add_subparsers(dest="set", metavar="quick|full|scale|compare|list|report")
+    commands = parser.add_subparsers(dest="set", metavar="quick|full|scale|compare|list|report|readme")
     for name in SETS:
         one = commands.add_parser(name, help={"quick": "some ten minutes", "full": "up to 90 minutes",
                                               "scale": "from one core to all, without Java"}[name])
@@ -54,6 +55,8 @@ def arguments():
     commands.add_parser("list", help="the workloads and the systems")
     again = commands.add_parser("report", help="the report of a result, made anew")
     again.add_argument("out", type=Path)
+    shown = commands.add_parser("readme", help="makes the README show a committed result")
+    shown.add_argument("out", type=Path)
     argv = sys.argv[1:]
     if not any(a in commands.choices or a in ("-h", "--help") for a in argv):
         at = argv.index("--root") + 2
@@ -100,6 +103,8 @@ def binary(args):
         refuse(f"{path} is no program; build it, or say --bin")
     if "produce" not in machine.said(str(path), "perf", "--help"):
         refuse(f"{path} is no odradek with a load generator")
+    if "(debug build)" in (version := machine.said(str(path), "--version")):
+        refuse(f"{path} is {version}, many times slower than what people run; measure a release build")
     return path.resolve()
 
 
@@ -188,6 +193,8 @@ def main():
         sys.exit(compare.main(args.a, args.b))
     if args.set == "report":
         return report.again(args.out)
+    if args.set == "readme":
+        return sys.exit(readme.renew(args.root, args.out))
     if args.set == "list":
         for r in workloads.ROWS:
             print(f"{', '.join(r.sets):12} {r.name}")

@@ -1,17 +1,30 @@
 """Tests of what the harness computes: python3 -m unittest discover -s benches/bench -p tests.py"""
 
+import importlib.util
 import re
+import tempfile
 import unittest
 import xml.etree.ElementTree as xml
+from pathlib import Path
 from types import SimpleNamespace
 
+import aims
 import compare
 import figures
 import passes
+import readme
 import report
 import run_rows
 import svg
 import workloads
+
+
+def runner():
+    """The command itself, which is no module by name."""
+    spec = importlib.util.spec_from_file_location("runner", Path(__file__).with_name("__main__.py"))
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 def sample(system, row, number, **more):
@@ -119,6 +132,42 @@ class Tests(unittest.TestCase):
         text = report.markdown(META, samples, [])
         for needle in ("200 (180-240)", "| r | x2 | x1.5 (worse) |", "r: p99 ms x1.5", "records/s +5.0%"):
             self.assertIn(needle, text)
+
+    def test_a_kept_rate_is_no_loss(self):
+        rated = "1 KiB, 16 partitions, 50 % of Kafka's maximum"
+        for row, value, expected in ((rated, 0.9999, None), (rated, 0.9, False), ("1 KiB, 16 partitions", 0.9999, False)):
+            self.assertEqual(report.is_better(row, "records_per_s", value), expected, (row, value))
+
+    def test_the_worst_row_decides_an_aim(self):
+        samples = []
+        for row, ours in (("1 KiB, 16 partitions", 300), ("100 B, 1 producer, acks=all", 90), ("kafka-producer-perf-test", 1)):
+            samples += [sample("odradek-written", row, 1, records_per_s=ours, broker_cpu_s_per_gib=1),
+                        sample("kafka", row, 1, records_per_s=100, broker_cpu_s_per_gib=9)]
+        text = "\n".join(aims.table(report.Samples(META, samples)))
+        self.assertIn("| records/s, written | at least x1 | x0.9 | 100 B, 1 producer, acks=all | **missed** |", text)
+        self.assertIn("| CPU per GiB, written, against Kafka | at most 1/8 | x0.111 | 1 KiB, 16 partitions | met |", text)
+        for aim in aims.AIMS:
+            self.assertIn(aim.figure, figures.FIGURES)
+            if not callable(aim.rows):
+                self.assertTrue(all(r == "start" or workloads.by_name(r) for r in aim.rows), aim)
+
+    def test_the_readme_shows_what_the_committed_result_says(self):
+        root = Path(__file__).parents[2]
+        text, folder = readme.shown((root / "README.md").read_text())
+        self.assertEqual(text, readme.of_result(root, folder), "run scripts/bench readme " + folder)
+
+    def test_a_debug_build_is_refused(self):
+        with tempfile.TemporaryDirectory() as folder:
+            program = Path(folder) / "odradek"
+            for version, refused in (("odradek 1 (debug build)", True), ("odradek 1", False)):
+                program.write_text(f"#!/bin/sh\n[ $1 = perf ] && echo produce || echo '{version}'\n")
+                program.chmod(0o755)
+                args = SimpleNamespace(bin=program, root=Path(folder), set="quick")
+                if refused:
+                    with self.assertRaises(SystemExit):
+                        runner().binary(args)
+                else:
+                    self.assertEqual(runner().binary(args), program.resolve())
 
     def test_plots_are_well_formed(self):
         pictures = [

@@ -165,5 +165,5 @@ def rows_of(name, pattern):
 
 
 def by_name(name):
-    """The row of that name."""
-    return next(r for r in ROWS if r.name == name)
+    """The row of that name, or None."""
+    return next((r for r in ROWS if r.name == name), None)

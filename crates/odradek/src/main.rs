@@ -16,13 +16,20 @@ use clap::Parser;
 
 use commands::{Command, Exit};
 
+/// What `--version` says. A debug build names itself: it is many times slower, so nobody should measure it by mistake.
+pub(crate) const VERSION: &str = if cfg!(debug_assertions) {
+    concat!(env!("CARGO_PKG_VERSION"), " (debug build)")
+} else {
+    env!("CARGO_PKG_VERSION")
+};
+
 /// A Kafka 4.4 broker and controller on io_uring.
 ///
 /// Odradek serves the Kafka protocol to unchanged clients, from Kafka's own file formats, with one pinned thread per
 /// CPU. `odradek start` without further ado runs a single node on localhost:9092 for trying things out; with a
 /// properties file it takes the place of Kafka's kafka-server-start.
 #[derive(Parser)]
-#[command(name = "odradek", version, propagate_version = true, max_term_width = 100, after_long_help = AFTER_HELP)]
+#[command(name = "odradek", version = VERSION, propagate_version = true, max_term_width = 100, after_long_help = AFTER_HELP)]
 struct Cli {
     #[command(subcommand)]
     command: Command,

@@ -83,80 +83,28 @@ pub(crate) struct Pipe {
     pub bytes: usize,
 }
 
-/// What an operation does; the memory it works on is the [`Held`] beside it.
+/// What an operation does; the memory it works on is the [`Held`] beside it. A `WillRead` never reaches the simulation, whose
+/// disk has nothing to hurry.
 pub(crate) enum Request {
-    Open {
-        flags: i32,
-        mode: u32,
-    },
-    Read {
-        fd: Rc<Fd>,
-        off: u64,
-        len: usize,
-    },
-    Write {
-        fd: Rc<Fd>,
-        off: u64,
-        start: usize,
-        durable: bool,
-    },
-    Writev {
-        fd: Rc<Fd>,
-        off: u64,
-        durable: bool,
-    },
-    Fsync {
-        fd: Rc<Fd>,
-        data_only: bool,
-    },
-    Allocate {
-        fd: Rc<Fd>,
-        off: u64,
-        len: u64,
-    },
-    Truncate {
-        fd: Rc<Fd>,
-        len: u64,
-    },
-    /// Never reaches the simulation, whose disk has nothing to hurry.
-    WillRead {
-        fd: Rc<Fd>,
-        off: u64,
-        len: u64,
-    },
+    Open { flags: i32, mode: u32 },
+    Read { fd: Rc<Fd>, off: u64, len: usize },
+    Write { fd: Rc<Fd>, off: u64, start: usize, durable: bool },
+    Writev { fd: Rc<Fd>, off: u64, durable: bool },
+    Fsync { fd: Rc<Fd>, data_only: bool },
+    Allocate { fd: Rc<Fd>, off: u64, len: u64 },
+    Truncate { fd: Rc<Fd>, len: u64 },
+    WillRead { fd: Rc<Fd>, off: u64, len: u64 },
     Stat,
     Rename,
-    Unlink {
-        dir: bool,
-    },
+    Unlink { dir: bool },
     Mkdir,
-    Accept {
-        fd: Rc<Fd>,
-    },
-    Connect {
-        fd: Rc<Fd>,
-    },
-    Recv {
-        fd: Rc<Fd>,
-    },
-    Send {
-        fd: Rc<Fd>,
-    },
-    SpliceIn {
-        file: Rc<Fd>,
-        off: u64,
-        pipe: Rc<Pipe>,
-        len: u32,
-    },
-    SpliceOut {
-        pipe: Rc<Pipe>,
-        socket: Rc<Fd>,
-        len: u32,
-        more: bool,
-    },
-    Writable {
-        socket: Rc<Fd>,
-    },
+    Accept { fd: Rc<Fd> },
+    Connect { fd: Rc<Fd> },
+    Recv { fd: Rc<Fd> },
+    Send { fd: Rc<Fd> },
+    SpliceIn { file: Rc<Fd>, off: u64, pipe: Rc<Pipe>, len: u32 },
+    SpliceOut { pipe: Rc<Pipe>, socket: Rc<Fd>, len: u32, more: bool },
+    Writable { socket: Rc<Fd> },
 }
 
 impl Request {

@@ -135,7 +135,7 @@ fn tell_node(config: &BrokerConfig, storage: &NodeStorage) {
         .collect();
     tracing::info!(
         "odradek {} starts node {} ({}) of cluster {}",
-        env!("CARGO_PKG_VERSION"),
+        crate::VERSION,
         config.node_id,
         roles.join(", "),
         storage.cluster_id

@@ -1,0 +1,112 @@
+"""What Odradek aims at, as ratios to Apache Kafka in the same run, and whether a run reaches it."""
+
+from dataclasses import dataclass
+
+import workloads
+
+
+@dataclass(frozen=True)
+class Aim:
+    """A bound on one figure in some rows; the worst row decides."""
+
+    text: str
+    figure: str
+    # Names of rows, or a test of a row.
+    rows: object
+    ours: str
+    # None: the bound is on our own figure.
+    theirs: str | None
+    bound: float
+    # Whether the bound is the most that is allowed, or the least.
+    at_most: bool
+
+    def of(self, samples):
+        """The row that is worst and its value, or None when nothing of it was measured."""
+        found = []
+        for row in samples.rows:
+            if not (self.rows(row) if callable(self.rows) else row in self.rows):
+                continue
+            ours = samples.median(self.ours, row, self.figure)
+            theirs = samples.median(self.theirs, row, self.figure) if self.theirs else (1,)
+            if ours and theirs and theirs[0]:
+                found.append((ours[0] / theirs[0], row))
+        if not found:
+            return None
+        value, row = (max if self.at_most else min)(found)
+        return row, value
+
+    def is_met(self, value):
+        return value <= self.bound if self.at_most else value >= self.bound
+
+    def wanted(self):
+        sign = "at most" if self.at_most else "at least"
+        if not self.theirs:
+            return f"{sign} {self.bound:g}"
+        return f"{sign} 1/{1 / self.bound:g}" if self.bound < 1 else f"{sign} x{self.bound:g}"
+
+
+def unlimited(row):
+    """Rows that produce as fast as they can with the lean client."""
+    return loaded(row) and workloads.by_name(row).rate is None
+
+
+def loaded(row):
+    found = workloads.by_name(row)
+    return found is not None and found.kind == "produce"
+
+
+def group(figure, bound, at_most, text):
+    def matches(row):
+        return "group" in row or "heartbeats" in row or "offset" in row
+
+    return [Aim(f"{text} ({ours})", figure, matches, f"odradek-{ours}", "kafka", bound, at_most) for ours in ("written", "durable")]
+
+
+MAIN = ("1 KiB, 16 partitions",)
+MANY = ("64 partitions, single 1 KiB records",)
+SMALL = ("64 producers, single 100 B records",)
+WRITTEN, DURABLE, KAFKA, FLUSH = "odradek-written", "odradek-durable", "kafka", "kafka-flush1"
+
+AIMS = [
+    Aim("CPU per GiB, written, against Kafka", "broker_cpu_s_per_gib", MAIN, WRITTEN, KAFKA, 1 / 8, True),
+    Aim("CPU per GiB, durable, against Kafka without fsync", "broker_cpu_s_per_gib", MAIN, DURABLE, KAFKA, 1 / 6, True),
+    Aim("records/s, durable, against Kafka without fsync", "records_per_s", unlimited, DURABLE, KAFKA, 1, False),
+    Aim("p99, durable, against Kafka without fsync", "p99_ms", unlimited, DURABLE, KAFKA, 1, True),
+    Aim("records/s, durable, against Kafka with fsync", "records_per_s", MAIN, DURABLE, FLUSH, 20, False),
+    Aim("records/s, durable, small appends, against Kafka with fsync", "records_per_s", MANY, DURABLE, FLUSH, 50, False),
+    Aim("small requests per CPU second, written", "requests_per_cpu_s", SMALL, WRITTEN, KAFKA, 5, False),
+    Aim("p99.9 at half of Kafka's maximum, written", "p99_9_ms", ("1 KiB, 16 partitions, 50 % of Kafka's maximum",), WRITTEN, KAFKA,
+        1 / 5, True),
+    Aim("end-to-end p99, written", "p99_ms", ("end to end, 1 KiB, 6 partitions, 10,000 records/s",), WRITTEN, KAFKA, 1 / 2, True),
+    Aim("records/s, written", "records_per_s", unlimited, WRITTEN, KAFKA, 1, False),
+    Aim("seconds to drain a cold backlog, written", "drain_s", ("cold backlog drained while producers go on",), WRITTEN, KAFKA, 1 / 2, True),
+    Aim("memory under load, written", "rss_peak_mib", loaded, WRITTEN, KAFKA, 1 / 5, True),
+    Aim("memory under load, durable", "rss_peak_mib", loaded, DURABLE, KAFKA, 1 / 5, True),
+    Aim("memory with 10,000 idle partitions", "rss_mib", ("10,000 idle partitions",), DURABLE, KAFKA, 1 / 5, True),
+    Aim("start with 10,000 idle partitions", "restart_s", ("10,000 idle partitions",), DURABLE, KAFKA, 1 / 5, True),
+    Aim("start to ready", "start_s", ("start",), DURABLE, KAFKA, 1 / 30, True),
+    Aim("cores busy with 1,000 idle consumers", "idle_cores", ("1,000 idle consumers",), DURABLE, None, 0.01, True),
+    *group("heartbeats_per_cpu_s", 5, False, "heartbeats per CPU second"),
+    *group("commits_per_cpu_s", 5, False, "commits per CPU second"),
+    *group("stable_s", 1 / 2, True, "time until a group is stable"),
+    *group("load_s", 1 / 3, True, "time to load offsets"),
+    *group("bytes_per_member", 1 / 5, True, "memory per member"),
+    *group("bytes_per_commit", 1 / 5, True, "memory per committed offset"),
+]
+
+
+def told(value, aim):
+    return f"x{value:.3g}" if aim.theirs else f"{value:.3g}"
+
+
+def table(samples):
+    """The aims as a table; those of which nothing was measured are left out."""
+    lines = ["| aim | wanted | measured | in its worst row | |", "|---|---|---:|---|---|"]
+    for aim in AIMS:
+        found = aim.of(samples)
+        if found:
+            row, value = found
+            limit = samples.mark(aim.ours, row)
+            where = row + (f" ({limit})" if limit else "")
+            lines.append(f"| {aim.text} | {aim.wanted()} | {told(value, aim)} | {where} | {'met' if aim.is_met(value) else '**missed**'} |")
+    return lines if len(lines) > 2 else []
