@@ -8,9 +8,9 @@
 
 use std::alloc::{Layout, handle_alloc_error};
 use std::collections::BTreeSet;
-use std::ptr::NonNull;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::ptr::{NonNull, null_mut};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicPtr, Ordering};
 
 use crate::buf::ALIGNMENT;
 
@@ -33,9 +33,14 @@ pub(crate) struct ArenaShared {
     bytes: usize,
     /// Its place among the arenas of its thread.
     pub index: usize,
-    /// Blocks that were freed by other threads.
-    returned: Mutex<Vec<Block>>,
-    any_returned: AtomicBool,
+    /// Blocks that were freed by other threads, the last one first. Each holds the link to the one before it.
+    returned: AtomicPtr<Returned>,
+}
+
+/// What stands in a block on its way home.
+struct Returned {
+    before: *mut Returned,
+    block: Block,
 }
 
 /// Free blocks by size. Only on the core's thread.
@@ -48,7 +53,7 @@ pub(crate) struct Arena {
 
 // SAFETY: the base pointer is only an address here; the blocks behind it are handed out one owner each.
 unsafe impl Send for ArenaShared {}
-// SAFETY: as above; the list of returned blocks has its lock.
+// SAFETY: as above; the list of returned blocks is atomic, and a block in it has no other owner than the list.
 unsafe impl Sync for ArenaShared {}
 
 impl ArenaShared {
@@ -57,10 +62,20 @@ impl ArenaShared {
         (self.base.as_ptr().addr(), self.bytes)
     }
 
-    /// Sends a block home from another thread.
+    /// Sends a block home from another thread: it becomes the head of the list. Nobody waits for anybody, and since the
+    /// owner takes the list as a whole, a head that is the same is the same list.
     pub fn give_back(&self, block: Block) {
-        self.returned.lock().unwrap_or_else(PoisonError::into_inner).push(block);
-        self.any_returned.store(true, Ordering::Release);
+        let node = self.memory(block).as_ptr().cast::<Returned>();
+        let mut before = self.returned.load(Ordering::Relaxed);
+        loop {
+            // SAFETY: the caller owned the block and gives it up; it is as large and as aligned as a page, and lives as long
+            // as this. Until the exchange succeeds nobody else looks at it.
+            unsafe { node.write(Returned { before, block }) };
+            match self.returned.compare_exchange_weak(before, node, Ordering::Release, Ordering::Relaxed) {
+                Ok(_) => return,
+                Err(now) => before = now,
+            }
+        }
     }
 
     /// The start of a block.
@@ -106,13 +121,7 @@ impl Arena {
     /// Memory of about `bytes`, a multiple of the largest block, for place `index`.
     pub fn new(bytes: usize, index: usize) -> Arena {
         let bytes = bytes.max(ARENA_BYTES_MIN) / ARENA_BYTES_MIN * ARENA_BYTES_MIN;
-        let shared = ArenaShared {
-            base: map(bytes),
-            bytes,
-            index,
-            returned: Mutex::new(Vec::new()),
-            any_returned: AtomicBool::new(false),
-        };
+        let shared = ArenaShared { base: map(bytes), bytes, index, returned: AtomicPtr::new(null_mut()) };
         let mut free: [BTreeSet<u32>; ORDER_MAX + 1] = Default::default();
         free[ORDER_MAX].extend((0..bytes / ARENA_BYTES_MIN).map(|block| (block << ORDER_MAX) as u32));
         Arena { shared: Arc::new(shared), free, was_idle: false }
@@ -153,11 +162,16 @@ impl Arena {
     }
 
     fn collect(&mut self) {
-        if self.shared.any_returned.load(Ordering::Relaxed) && self.shared.any_returned.swap(false, Ordering::Acquire) {
-            let returned = std::mem::take(&mut *self.shared.returned.lock().unwrap_or_else(PoisonError::into_inner));
-            for block in returned {
-                self.put(block);
-            }
+        if self.shared.returned.load(Ordering::Relaxed).is_null() {
+            return;
+        }
+        let mut node = self.shared.returned.swap(null_mut(), Ordering::Acquire);
+        while !node.is_null() {
+            // SAFETY: it was written before it entered the list, which the exchange above made visible, and this thread alone
+            // has the list now.
+            let Returned { before, block } = unsafe { node.read() };
+            self.put(block);
+            node = before;
         }
     }
 }
@@ -194,5 +208,33 @@ mod tests {
             assert!(arena.is_idle() && arena.free[ORDER_MAX].len() == 2, "seed {seed}");
             assert!(arena.take(ARENA_BYTES_MIN + 1).is_none());
         }
+    }
+
+    #[test]
+    fn blocks_come_home_from_many_threads() {
+        const THREADS: usize = 4;
+        let mut arena = Arena::new(ARENA_BYTES_MIN, 0);
+        let (senders, receivers): (Vec<_>, Vec<_>) = (0..THREADS).map(|_| std::sync::mpsc::channel::<Block>()).unzip();
+        let threads: Vec<_> = receivers
+            .into_iter()
+            .map(|blocks| {
+                let shared = Arc::clone(&arena.shared);
+                std::thread::spawn(move || blocks.into_iter().for_each(|block| shared.give_back(block)))
+            })
+            .collect();
+        let mut sent = 0;
+        while sent < 20_000 {
+            // An arena of 512 pages is soon empty: then some are on their way home.
+            match arena.take(ALIGNMENT) {
+                Some((block, _)) => {
+                    senders[sent % THREADS].send(block).unwrap();
+                    sent += 1;
+                }
+                None => std::thread::yield_now(),
+            }
+        }
+        drop(senders);
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+        assert!(arena.is_idle(), "a block was lost");
     }
 }
