@@ -105,15 +105,16 @@ def overview(samples, pairs):
 
 
 def losses(samples):
-    """Where Odradek loses against Kafka on its rung, in a list."""
-    found = []
+    """Where Odradek loses against Kafka on its rung, in a list, and what is known of why."""
+    found, notes = [], {}
     for ours, theirs, _ in PAIRS:
         for row in samples.rows:
             for figure in RATIOS:
                 value = ratio(samples, ours, theirs, row, figure)
                 if is_better(row, figure, value) is False:
                     found.append(f"- {row}: {FIGURES[figure][0]} x{value:.3g} ({ours} / {theirs})")
-    return found
+                    notes.setdefault(row, workloads.note(row))
+    return found + [f"\n{row}: {note}." for row, note in notes.items() if note]
 
 
 def drift(samples):

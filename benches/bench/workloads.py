@@ -26,6 +26,8 @@ class Row:
     extra: dict = field(default_factory=dict)
     # On a broker of its own, behind the others, and in the first pass alone: it takes long, or leaves a burden behind.
     apart: bool = False
+    # What bounds a system here, for the report.
+    note: str = ""
     # Systems that are left out, for which it would take far too long.
     without: tuple = ()
 
@@ -87,7 +89,9 @@ row("180 partitions, small steady traffic", "produce", "full",
 
 # Reading.
 row("drain 1 KiB from memory", "drain", "quick full", "--partitions 16 --record-size 1k",
-    extra={"bytes": 512 << 20, "consumers": 2})
+    extra={"bytes": 512 << 20, "consumers": 2},
+    note="Kafka's writes filled the page cache, out of which it reads; Odradek writes past that cache, keeps its tail of 64 MiB and "
+         "reads the rest from the disk")
 for readers in (1, 3, 10):
     row(f"fan-out 1:{readers}, 1 KiB, 5,000 records/s", "e2e", "full",
         f"--partitions 16 --record-size 1k --producers 2 --acks all --idempotent --fanout {readers}", rate=5_000,
@@ -114,6 +118,8 @@ for members, sets, roll in ((100, "quick", "--roll 20 --roll-steps 3"), (1000, "
     for protocol in ("classic", "consumer"):
         row(f"one group of {members:,} members, {protocol}", "group", sets,
             f"--protocol {protocol} --partitions {members} --members {members} --heartbeat-interval 500ms {roll}", apart=True,
+            note="both brokers gather joins for group.consumer.assignment.interval.ms, a second, and members learn the outcome with their "
+                 "next heartbeat, of which there are two a second" if protocol == "consumer" else "",
             without=("kafka-flush1",) if sets == "quick" else ())
 for protocol in ("classic", "consumer"):
     row(f"1,000 groups of 10 members, {protocol}", "group", "full",
@@ -130,7 +136,8 @@ row("load of 100,000 offsets", "loading", "quick", "--partitions 100", extra={"c
     without=("kafka-flush1",))
 
 # Kafka's own tools, as a check of ours.
-row("kafka-producer-perf-test, 1 KiB, 16 partitions", "java_produce", "quick full", extra={"records": 200_000, "size": 1024, "partitions": 16})
+row("kafka-producer-perf-test, 1 KiB, 16 partitions", "java_produce", "quick full", extra={"records": 200_000, "size": 1024, "partitions": 16},
+    note="the Java client takes most of the machine: it is what this row measures")
 # Both at one rate, with the client's default linger: the two should tell the same.
 row("kafka-producer-perf-test, 1 KiB, 5,000 records/s", "java_produce", "full", rate=5_000,
     extra={"records": 50_000, "size": 1024, "partitions": 16})
@@ -167,3 +174,9 @@ def rows_of(name, pattern):
 def by_name(name):
     """The row of that name, or None."""
     return next((r for r in ROWS if r.name == name), None)
+
+
+def note(name):
+    """What is to be known of a row, or nothing."""
+    found = by_name(name)
+    return found.note if found else ""
