@@ -25,7 +25,7 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use wire::ErrorCode;
+use wire::{ApiKey, Decode, Encode, ErrorCode, Reader, Writer};
 
 /// Which cores there are.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -267,6 +267,23 @@ impl DataCore {
             unreachable!("a controller call is answered by the controller");
         };
         answer
+    }
+
+    /// One exchange with the controller on this broker's own behalf.
+    ///
+    /// # Errors
+    /// As [`DataCore::ask_controller`]; UNKNOWN_SERVER_ERROR when request or answer have no bytes in this version.
+    pub async fn exchange<Q: Encode, A: for<'a> Decode<'a>>(
+        self: &Rc<Self>,
+        api: ApiKey,
+        version: i16,
+        request: &Q,
+    ) -> Result<A, ErrorCode> {
+        let mut w = Writer::new();
+        request.encode(&mut w, version).map_err(|_| ErrorCode::UNKNOWN_SERVER_ERROR)?;
+        let call = ControllerCall { api, version, body: w.into_bytes().unwrap_or_default(), client_id: None };
+        let answer = self.ask_controller(call).await?;
+        A::decode(&mut Reader::new(&answer), version).map_err(|_| ErrorCode::UNKNOWN_SERVER_ERROR)
     }
 
     /// Tells a core something; nothing is awaited.

@@ -3,7 +3,6 @@
 //! Runs on data core 0, where the controller may be reached like any core.
 
 use crate::core::DataCore;
-use crate::messages::ControllerCall;
 use base::{Offset, Uuid};
 use config::Listener;
 use metadata::features;
@@ -15,7 +14,7 @@ use wire::broker_heartbeat_request::BrokerHeartbeatRequest;
 use wire::broker_heartbeat_response::BrokerHeartbeatResponse;
 use wire::broker_registration_request::{self, BrokerRegistrationRequest, Feature};
 use wire::broker_registration_response::BrokerRegistrationResponse;
-use wire::{ApiKey, Decode, Encode, ErrorCode, Reader, Writer};
+use wire::{ApiKey, ErrorCode};
 
 /// Versions of the requests to the controller.
 const REGISTRATION_VERSION: i16 = 4;
@@ -56,8 +55,11 @@ impl Membership {
         let deadline_ms = reactor::now().mono_ms() + u64::from(config.registration_timeout_ms);
         let request = registration_request(&core, registration);
         loop {
-            let answer =
-                ask::<_, BrokerRegistrationResponse>(&core, ApiKey::BrokerRegistration, REGISTRATION_VERSION, &request);
+            let answer = core.exchange::<_, BrokerRegistrationResponse>(
+                ApiKey::BrokerRegistration,
+                REGISTRATION_VERSION,
+                &request,
+            );
             let error = match answer.await {
                 Ok(response) if response.error_code == 0 => {
                     return Ok(Membership { core, epoch: Cell::new(response.broker_epoch) });
@@ -136,7 +138,7 @@ impl Membership {
             want_shut_down,
             ..BrokerHeartbeatRequest::default()
         };
-        ask(&self.core, ApiKey::BrokerHeartbeat, HEARTBEAT_VERSION, &request).await
+        self.core.exchange(ApiKey::BrokerHeartbeat, HEARTBEAT_VERSION, &request).await
     }
 }
 
@@ -163,18 +165,4 @@ fn registration_request<'r>(core: &'r DataCore, registration: &'r Registration) 
         previous_broker_epoch: registration.previous_epoch,
         ..BrokerRegistrationRequest::default()
     }
-}
-
-/// One exchange with the controller.
-async fn ask<Q: Encode, A: for<'a> Decode<'a>>(
-    core: &Rc<DataCore>,
-    api: ApiKey,
-    version: i16,
-    request: &Q,
-) -> Result<A, ErrorCode> {
-    let mut w = Writer::new();
-    request.encode(&mut w, version).map_err(|_| ErrorCode::UNKNOWN_SERVER_ERROR)?;
-    let call = ControllerCall { api, version, body: w.into_bytes().unwrap_or_default(), client_id: None };
-    let answer = core.ask_controller(call).await;
-    A::decode(&mut Reader::new(&answer?), version).map_err(|_| ErrorCode::UNKNOWN_SERVER_ERROR)
 }

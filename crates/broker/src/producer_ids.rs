@@ -1,7 +1,6 @@
 //! Producer ids of one core, taken from the controller in blocks (KIP-730).
 
 use crate::core::DataCore;
-use crate::messages::ControllerCall;
 use base::ProducerId;
 use reactor::sync::Semaphore;
 use std::cell::Cell;
@@ -9,7 +8,7 @@ use std::ops::Range;
 use std::rc::Rc;
 use wire::allocate_producer_ids_request::AllocateProducerIdsRequest;
 use wire::allocate_producer_ids_response::AllocateProducerIdsResponse;
-use wire::{ApiKey, Decode, Encode, ErrorCode, Reader, Writer};
+use wire::{ApiKey, ErrorCode};
 
 /// Version of the request to the controller.
 const ALLOCATE_VERSION: i16 = 0;
@@ -59,14 +58,8 @@ impl ProducerIds {
 async fn ask(core: &Rc<DataCore>) -> Result<Range<ProducerId>, ErrorCode> {
     let broker_epoch = core.image().cluster.broker(core.node.id).map_or(-1, |broker| broker.epoch);
     let request = AllocateProducerIdsRequest { broker_id: core.node.id, broker_epoch };
-    let mut w = Writer::new();
-    request.encode(&mut w, ALLOCATE_VERSION).map_err(|_| ErrorCode::UNKNOWN_SERVER_ERROR)?;
-    let body = w.into_bytes().unwrap_or_default();
-    let call = ControllerCall { api: ApiKey::AllocateProducerIds, version: ALLOCATE_VERSION, body, client_id: None };
-    let answer = core.ask_controller(call).await;
-    let body = answer?;
-    let response = AllocateProducerIdsResponse::decode(&mut Reader::new(&body), ALLOCATE_VERSION)
-        .map_err(|_| ErrorCode::UNKNOWN_SERVER_ERROR)?;
+    let response: AllocateProducerIdsResponse =
+        core.exchange(ApiKey::AllocateProducerIds, ALLOCATE_VERSION, &request).await?;
     if response.error_code != 0 {
         return Err(ErrorCode(response.error_code));
     }
