@@ -42,7 +42,7 @@ pub async fn keep(core: Rc<DataCore>, dirs: Vec<PathBuf>) {
 async fn collect(core: &Rc<DataCore>) -> ByDir {
     let mut waiting = Vec::new();
     for id in (0..core.layout.data_cores).map(CoreId) {
-        waiting.push(core.ask(id, CoreRequest::Checkpoints).await);
+        waiting.push(core.ask(id, CoreRequest::Checkpoints));
     }
     let mut all = ByDir::new();
     for reply in reactor::join_all(waiting).await {

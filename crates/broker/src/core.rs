@@ -242,12 +242,7 @@ impl DataCore {
 
     /// Asks a core, this one included. The order among questions to one core is fixed when this returns; the answer is
     /// what is returned.
-    pub async fn ask(self: &Rc<Self>, to: CoreId, request: CoreRequest) -> Waiting {
-        self.ask_now(to, request)
-    }
-
-    /// As [`DataCore::ask`], where nothing can be awaited.
-    pub fn ask_now(self: &Rc<Self>, to: CoreId, request: CoreRequest) -> Waiting {
+    pub fn ask(self: &Rc<Self>, to: CoreId, request: CoreRequest) -> Waiting {
         if to != self.id {
             return Waiting::Remote(self.mesh.post(to, request));
         }
@@ -263,7 +258,7 @@ impl DataCore {
     /// The controller does not serve the request, or has stopped.
     pub async fn ask_controller(self: &Rc<Self>, call: ControllerCall) -> Result<Bytes, ErrorCode> {
         let request = CoreRequest::Controller(Box::new(call));
-        let CoreReply::Controller(answer) = self.ask(self.layout.controller_core, request).await.await else {
+        let CoreReply::Controller(answer) = self.ask(self.layout.controller_core, request).await else {
             unreachable!("a controller call is answered by the controller");
         };
         answer

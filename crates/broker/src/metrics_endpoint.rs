@@ -63,7 +63,7 @@ async fn exchange(core: Rc<DataCore>, stream: TcpStream) -> io::Result<()> {
     }
     let mut waiting = Vec::new();
     for id in (0..core.layout.data_cores).map(CoreId) {
-        waiting.push(core.ask(id, CoreRequest::Metrics).await);
+        waiting.push(core.ask(id, CoreRequest::Metrics));
     }
     let mut snapshots = Vec::with_capacity(waiting.len());
     for reply in reactor::join_all(waiting).await {

@@ -66,7 +66,7 @@ pub fn enter(core: &Rc<DataCore>, ip: IpAddr) -> Enter {
     if config.net.connections_per_ip_max == UNLIMITED && config.net.connections_per_ip_overrides.is_empty() {
         return Enter::Free;
     }
-    let answer = core.ask_now(counted_on(core, ip), CoreRequest::EnterIp(ip));
+    let answer = core.ask(counted_on(core, ip), CoreRequest::EnterIp(ip));
     Enter::Asked(Box::pin(async move { matches!(answer.await, CoreReply::EnterIp(true)) }))
 }
 

@@ -87,7 +87,7 @@ pub async fn ask(call: &Call) -> Result<Vec<Reply>, Refusal> {
             client_host: client_host.as_str().into(),
             slots,
         };
-        waiting.push(call.core.ask(core, CoreRequest::Groups(Box::new(job))).await);
+        waiting.push(call.core.ask(core, CoreRequest::Groups(Box::new(job))));
     }
     for reply in reactor::join_all(waiting).await {
         let CoreReply::Groups(replies) = reply else { unreachable!("groups are answered by groups") };

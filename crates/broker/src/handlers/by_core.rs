@@ -39,7 +39,7 @@ impl<Q> ByCore<Q> {
     pub async fn ask(self, call: &Call, request: impl Fn(Vec<Q>) -> CoreRequest) -> Vec<CoreReply> {
         let mut waiting = Vec::with_capacity(self.questions.len());
         for (core, questions) in self.questions {
-            waiting.push(call.core.ask(core, request(questions)).await);
+            waiting.push(call.core.ask(core, request(questions)));
         }
         reactor::join_all(waiting).await
     }

@@ -22,7 +22,7 @@ pub async fn handle(call: Call) -> Answer {
     let request: DescribeLogDirsRequest<'_> = call.decode()?;
     let mut waiting = Vec::new();
     for core in 0..call.core.layout.data_cores {
-        waiting.push(call.core.ask(CoreId(core), CoreRequest::LogDirs).await);
+        waiting.push(call.core.ask(CoreId(core), CoreRequest::LogDirs));
     }
     let mut by_dir: Vec<Topics> = call.core.config().log_dirs.iter().map(|_| Topics::new()).collect();
     for reply in reactor::join_all(waiting).await {

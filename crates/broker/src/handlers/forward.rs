@@ -18,7 +18,7 @@ pub async fn handle(call: Call) -> Answer {
         client_id: call.client_id().map(Into::into),
     };
     let to = call.core.layout.controller_core;
-    let waiting = call.core.ask(to, CoreRequest::Controller(Box::new(request))).await;
+    let waiting = call.core.ask(to, CoreRequest::Controller(Box::new(request)));
     match waiting.await {
         CoreReply::Controller(Ok(body)) => Ok(call.respond_raw(body)),
         CoreReply::Controller(Err(_)) => {

@@ -62,7 +62,7 @@ pub fn start(call: Call) -> Reply {
         Err(refusal) => return Reply::Ready(dispatch::finish(&call.core, &call.session, call.meter(), Err(refusal))),
     };
     for (core, job) in jobs {
-        posted.waiting.push(call.core.ask_now(core, CoreRequest::Append(job)));
+        posted.waiting.push(call.core.ask(core, CoreRequest::Append(job)));
     }
     Reply::Later(Box::pin(async move {
         let answer = finish(&call, posted).await;

@@ -89,7 +89,7 @@ impl Held {
 
     async fn put_back(mut self) {
         if let Some(session) = self.session.take() {
-            self.asking.ask(self.home, CoreRequest::PutSession(session)).await.await;
+            self.asking.ask(self.home, CoreRequest::PutSession(session)).await;
         }
     }
 }
@@ -168,7 +168,7 @@ async fn open_context(call: &Call, ask: &mut Ask) -> Result<(Context, Vec<Partit
     let (id, epoch) = (ask.session_id, ask.session_epoch);
     if epoch == INITIAL_EPOCH || epoch == FINAL_EPOCH {
         if id != NO_SESSION {
-            call.core.ask(session_core(call, id), CoreRequest::EndSession(id)).await.await;
+            call.core.ask(session_core(call, id), CoreRequest::EndSession(id)).await;
         }
         let context = if epoch == FINAL_EPOCH { Context::Sessionless } else { Context::New };
         return Ok((context, std::mem::take(&mut ask.partitions)));
@@ -176,7 +176,7 @@ async fn open_context(call: &Call, ask: &mut Ask) -> Result<(Context, Vec<Partit
     let by_topic_id = call.version >= TOPIC_IDS_FROM;
     let take = CoreRequest::TakeSession { id, epoch, by_topic_id };
     let home = session_core(call, id);
-    let CoreReply::Session(taken) = call.core.ask(home, take).await.await else {
+    let CoreReply::Session(taken) = call.core.ask(home, take).await else {
         unreachable!("a session is answered by a session");
     };
     let session = match taken {

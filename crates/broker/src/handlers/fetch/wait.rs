@@ -95,7 +95,7 @@ async fn read_all(call: &Call, plan: &Plan) -> Vec<Found> {
         if *core == call.core.id {
             here = Some(serve::fetch::read_here(call.core.clone(), job.clone()));
         } else {
-            waiting.push(call.core.ask(*core, CoreRequest::Read(job.clone())).await);
+            waiting.push(call.core.ask(*core, CoreRequest::Read(job.clone())));
         }
     }
     let mut answers = Vec::new();
@@ -166,7 +166,7 @@ async fn wait_until_enough(call: &Call, deadline_ns: u64, plan: &Plan, answers: 
                 bytes_min: have.get(core).copied().unwrap_or(0) + share,
                 parts: job.parts.iter().map(part).collect(),
             };
-            let waiting = call.core.ask(*core, CoreRequest::Watch(watch)).await;
+            let waiting = call.core.ask(*core, CoreRequest::Watch(watch));
             watches.push(Watch { asking: call.core.clone(), at: *core, number, fired: false, waiting });
         }
         match first_to_fire(&mut watches).await {
