@@ -117,13 +117,15 @@ fn groups_are_listed_described_reset_and_deleted() {
         // The producer chooses partitions by chance: the tool brings offsets that are out of a partition's range back into it.
         let ends: Vec<i64> = on.offsets(&group).iter().map(|row| row[3].parse().expect("an offset")).collect();
         assert_eq!(ends.iter().sum::<i64>(), 10, "{ends:?}");
-        let resets: [(&[&str], &dyn Fn(i64) -> i64); 6] = [
-            (&["--shift-by", "-2"], &|end| (end - 2).max(0)),
-            (&["--to-offset", "3"], &|end| end.min(3)),
-            (&["--to-datetime", "2020-01-01T00:00:00.000"], &|_| 0),
-            (&["--to-latest"], &|end| end),
-            (&["--by-duration", "P1D"], &|_| 0),
-            (&["--shift-by", "100"], &|end| end),
+        // From a partition's end: where the reset puts its committed offset.
+        type Reset = fn(i64) -> i64;
+        let resets: [(&[&str], Reset); 6] = [
+            (&["--shift-by", "-2"], |end| (end - 2).max(0)),
+            (&["--to-offset", "3"], |end| end.min(3)),
+            (&["--to-datetime", "2020-01-01T00:00:00.000"], |_| 0),
+            (&["--to-latest"], |end| end),
+            (&["--by-duration", "P1D"], |_| 0),
+            (&["--shift-by", "100"], |end| end),
         ];
         for (how, expected) in resets {
             let sum: i64 = ends.iter().map(|end| expected(*end)).sum();
