@@ -50,6 +50,12 @@ impl ApiRow {
         (self.api.info().min..=self.max).contains(&version)
     }
 
+    /// True when controllers' listeners serve it too. Fetch there is for replicas of the metadata log, which there are none
+    /// of yet.
+    pub fn on_controller(&self) -> bool {
+        self.api.info().on_controller && self.api != ApiKey::Fetch
+    }
+
     /// The versions to put into ApiVersions.
     pub fn advertised(&self) -> RangeInclusive<i16> {
         *self.api.info().advertised().start()..=self.max
@@ -137,6 +143,15 @@ pub fn row(api: ApiKey) -> Option<&'static ApiRow> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_controllers_listener_serves_what_the_controller_decides() {
+        let served: Vec<&str> = ROWS.iter().filter(|row| row.on_controller()).map(|row| row.api.info().name).collect();
+        let expected = "ApiVersions CreateTopics DeleteTopics DescribeConfigs AlterConfigs CreatePartitions ElectLeaders \
+                        IncrementalAlterConfigs AlterPartitionReassignments ListPartitionReassignments DescribeQuorum \
+                        UpdateFeatures DescribeCluster UnregisterBroker";
+        assert_eq!(served.join(" "), expected);
+    }
 
     #[test]
     fn rows_are_in_order_and_advertise_only_stable_versions_of_broker_apis() {

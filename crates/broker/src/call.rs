@@ -20,6 +20,9 @@ pub enum Refusal {
     /// There is no such API.
     #[error("unknown api key {0}")]
     UnknownApi(i16),
+    /// The API is not served on controllers' listeners.
+    #[error("{0} is not served on a controller's listener")]
+    Listener(ApiKey),
     /// The API is not served in this version.
     #[error("{api} version {version} is not served")]
     Version {

@@ -29,7 +29,8 @@ impl Service for Dispatch {
     type Session = ClientSession;
 
     fn open(&self, info: ConnectionInfo) -> ClientSession {
-        ClientSession::new(info)
+        let on_controller = self.core.config().is_controller_listener(&info.listener);
+        ClientSession::new(info, on_controller)
     }
 
     fn overlaps(&self, _session: &ClientSession, frame: &Bytes) -> bool {
@@ -82,6 +83,9 @@ fn begin(core: &Rc<DataCore>, session: &Rc<ClientSession>, request: Request) -> 
     let parsed = header::decode_request_header(&mut reader)?;
     let api = ApiKey::from_i16(parsed.api_key).ok_or(Refusal::UnknownApi(parsed.api_key))?;
     let (at, row) = api_table::find(api).ok_or(Refusal::UnknownApi(parsed.api_key))?;
+    if session.on_controller && !row.on_controller() {
+        return Err(Refusal::Listener(api));
+    }
     let head = Head { api, row: at, version: parsed.api_version, correlation_id: parsed.correlation_id };
     let body_at = reader.position();
     drop(parsed);

@@ -4,7 +4,7 @@ use crate::assembly::{Endpoint, FormattedDir, OnReady, Setup, run_core, seats};
 use crate::boot::StartError;
 use crate::core::Layout;
 use base::{CoreId, Uuid};
-use config::BrokerConfig;
+use config::{BrokerConfig, SecurityProtocol};
 use net::ConnectionCounts;
 use reactor::{CoreSpec, Runtime, RuntimeConfig};
 use std::io;
@@ -80,7 +80,12 @@ fn setup(config: BrokerConfig, identity: Identity, layout: Layout, on_ready: OnR
     let dirs = config.log_dirs.iter().zip(&identity.dir_ids);
     let dirs = dirs.map(|(path, id)| FormattedDir { path: path.clone(), id: *id }).collect();
     let mut endpoints = Vec::new();
-    for listener in config.broker_listeners() {
+    let controllers = config.controller_listeners().filter(|_| config.roles.controller);
+    for listener in config.broker_listeners().chain(controllers) {
+        if listener.protocol != SecurityProtocol::Plaintext && config.is_controller_listener(&listener.name) {
+            tracing::warn!("listener {listener} is not served: a controller's must be PLAINTEXT");
+            continue;
+        }
         let addr = resolve(&listener.host, listener.port);
         let addr = addr.map_err(|error| StartError::Resolve { listener: listener.to_string(), error })?;
         endpoints.push(Endpoint { name: listener.name.clone(), addr });

@@ -8,13 +8,16 @@ use std::cell::RefCell;
 pub struct ClientSession {
     /// Who is on the other end.
     pub info: ConnectionInfo,
+    /// True on a controller's listener, which serves what controllers decide, and nothing of topics' data or groups
+    /// (KIP-919).
+    pub on_controller: bool,
     /// Name and version of the client's software, once ApiVersions told them (KIP-511).
     pub software: RefCell<Option<(Box<str>, Box<str>)>>,
 }
 
 impl ClientSession {
     /// The state of a new connection.
-    pub fn new(info: ConnectionInfo) -> ClientSession {
-        ClientSession { info, software: RefCell::new(None) }
+    pub fn new(info: ConnectionInfo, on_controller: bool) -> ClientSession {
+        ClientSession { info, on_controller, software: RefCell::new(None) }
     }
 }

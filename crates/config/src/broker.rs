@@ -229,12 +229,17 @@ impl BrokerConfig {
 
     /// The listeners that serve clients and brokers: all but the controller's.
     pub fn broker_listeners(&self) -> impl Iterator<Item = &Listener> {
-        self.listeners.iter().filter(|listener| !self.controller_listener_names.contains(&listener.name))
+        self.listeners.iter().filter(|listener| !self.is_controller_listener(&listener.name))
     }
 
     /// The listeners that serve the metadata quorum.
     pub fn controller_listeners(&self) -> impl Iterator<Item = &Listener> {
-        self.listeners.iter().filter(|listener| self.controller_listener_names.contains(&listener.name))
+        self.listeners.iter().filter(|listener| self.is_controller_listener(&listener.name))
+    }
+
+    /// True when the listener of this name (upper case) is one of `controller.listener.names`.
+    pub fn is_controller_listener(&self, name: &str) -> bool {
+        self.controller_listener_names.iter().any(|controller| controller == name)
     }
 
     /// The value of an option that may be set for one listener, `listener.name.<name>.<option>`.

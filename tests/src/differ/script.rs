@@ -5,7 +5,7 @@
 //! - `# ...`: a remark; `== ...`: the title of what follows, shown with every difference;
 //! - `API VERSIONS OPTIONS {...}`: a request to both brokers in each of the versions (`3`, `0-5`, or `all` that clients may
 //!   send). The body is in the notation of [`super::text`] and may go on over several lines. Options: `conn=NAME` (another
-//!   connection), `client=null` or `client=TEXT`, `tags=HEX` (the tagged section of the header), `trailing=HEX` (bytes behind
+//!   connection, to the controller's listener where the name begins with `controller`), `client=null` or `client=TEXT`, `tags=HEX` (the tagged section of the header), `trailing=HEX` (bytes behind
 //!   the body), `ver=N` and `key=N` (what the header says instead), `nowait` (no answer is expected: the next request on the
 //!   connection must be answered, or the connection closed), `once` (never asked again);
 //! - `for NAME: A | B | C`: the next request is made once for each; several of them multiply;

@@ -159,9 +159,11 @@ impl Side {
         Side { node, own: Own { texts, ports, ..Own::default() }, conns: BTreeMap::new() }
     }
 
-    /// The connection called `name`, opened when it is not.
+    /// The connection called `name`, opened when it is not; one whose name begins with `controller` goes to the
+    /// controller's listener.
     pub fn conn(&mut self, name: &str) -> &mut Conn {
-        let addr = self.node.addr();
+        let controller = || self.node.controller_bootstrap().parse().expect("an address");
+        let addr = if name.starts_with("controller") { controller() } else { self.node.addr() };
         self.conns.entry(name.to_owned()).or_insert_with(|| Conn::open(addr))
     }
 

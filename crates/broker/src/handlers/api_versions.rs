@@ -75,7 +75,7 @@ fn served(call: &Call) -> ApiVersionsResponse<'static> {
     let supported = features::SUPPORTED.iter().filter(|one| one.min > 0 || call.version >= ZERO_LEVELS_FROM);
     let finalized = image.features.finalized();
     ApiVersionsResponse {
-        api_keys: ROWS.iter().map(api).collect(),
+        api_keys: ROWS.iter().filter(|row| !call.session.on_controller || row.on_controller()).map(api).collect(),
         supported_features: supported
             .map(|one| SupportedFeatureKey { name: one.name.into(), min_version: one.min, max_version: one.max })
             .collect(),
