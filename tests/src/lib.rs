@@ -8,10 +8,12 @@ pub mod differ;
 pub mod node;
 pub mod peers;
 pub mod raw;
+pub mod talk;
 pub mod tool;
 pub mod watch;
 
 pub use client::{Client, FetchLimits};
 pub use node::{Node, NodeConfig, Peer};
+pub use talk::Talk;
 pub use tool::{Output, Tool};
 pub use watch::Watch;

@@ -250,11 +250,16 @@ impl Node {
 }
 
 /// Asks a child of ours that has not been waited for to end.
-#[allow(unsafe_code)]
 pub fn send_term(pid: libc::pid_t) {
+    send_signal(pid, libc::SIGTERM);
+}
+
+/// Sends a signal to a child of ours that has not been waited for.
+#[allow(unsafe_code)]
+pub fn send_signal(pid: libc::pid_t, signal: i32) {
     // SAFETY: kill() touches no memory of ours; the pid is a child that has not been waited for yet.
-    let rc = unsafe { libc::kill(pid, libc::SIGTERM) };
-    assert_eq!(rc, 0, "SIGTERM to {pid} failed");
+    let rc = unsafe { libc::kill(pid, signal) };
+    assert_eq!(rc, 0, "signal {signal} to {pid} failed");
 }
 
 impl Drop for Node {

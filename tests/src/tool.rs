@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::peers;
+use crate::{Talk, peers};
 
 /// A command about to run.
 pub struct Tool {
@@ -128,6 +128,11 @@ impl Tool {
     pub fn limit(mut self, limit: Duration) -> Tool {
         self.limit = limit;
         self
+    }
+
+    /// Starts the command, to be talked to while it runs.
+    pub fn talk(self) -> Talk {
+        Talk::start(&self.shown, self.command)
     }
 
     /// Runs the command to its end.

@@ -1,6 +1,6 @@
 //! What the broker counts about groups stands in its metrics under Apache Kafka's names.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::thread;
@@ -80,4 +80,26 @@ fn groups_are_counted() {
     let again = scrape(port);
     assert!(loaded && again["offset_commit_count "] == 0.0, "what is loaded is not counted: {again:?}");
     assert_eq!(again["numoffsets "], after["numoffsets "]);
+}
+
+#[test]
+fn groups_are_loaded_once_at_each_start() {
+    let mut node = Node::start_config(NodeConfig { peer: Peer::Odradek, properties: Vec::new() });
+    let bootstrap = node.bootstrap();
+    Tool::kcat(&["-b", &bootstrap, "-P", "-t", "t", "-p", "0"]).input("a\nb\n").run().ok();
+    for group in ["one", "two", "three"] {
+        Tool::kcat(&["-b", &bootstrap, "-G", group, "-X", "auto.offset.reset=earliest", "-e", "-q", "t"]).run().ok();
+    }
+    for end in [Node::kill, Node::stop] {
+        let told = node.log().len();
+        end(&mut node);
+        node.run();
+        let server = ["--bootstrap-server", &node.bootstrap(), "--describe", "--all-groups"];
+        Tool::kafka("kafka-consumer-groups", &server).run().ok();
+        let log = node.log();
+        let lines: Vec<&str> = log[told..].lines().filter(|line| line.contains("groups are loaded")).collect();
+        let partitions: BTreeSet<Option<&str>> =
+            lines.iter().map(|line| line.split_whitespace().find(|word| word.starts_with("partition="))).collect();
+        assert!(!lines.is_empty() && lines.len() == partitions.len(), "loaded more than once: {lines:#?}");
+    }
 }

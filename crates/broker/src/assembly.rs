@@ -1,6 +1,6 @@
 //! Putting a broker together: cores, log directories, partitions, controller, listeners; and taking it apart in order.
 
-use crate::boot::{Boot, BootPort, StartError};
+use crate::boot::{Boot, BootPort, Opened, StartError};
 use crate::checkpoints::{self, ByDir};
 use crate::controller_host::{self, ControllerHost};
 use crate::core::{DataCore, DataCoreParts, Layout, Node};
@@ -131,11 +131,11 @@ async fn start_and_serve(
     let mesh = Rc::new(Mesh::new(ports));
     spawn(Class::Latency, mesh.clone().receive()).detach();
     let _locks = if id.0 == 0 { claim(setup).await? } else { Vec::new() };
-    let starts = open_dirs(id, setup, boot).await?;
+    let opened = open_dirs(id, setup, boot).await?;
     if id.0 >= setup.layout.data_cores {
         return controller_host::run_dedicated(setup, mesh, boot).await;
     }
-    let core = data_core(id, setup, mesh.clone(), &starts).await?;
+    let core = data_core(id, setup, mesh.clone(), &opened).await?;
     let serving = core.clone();
     spawn(Class::Latency, mesh.clone().serve(move |from, request| serve::begin(&serving, from, request))).detach();
     let controller = match id == setup.layout.controller_core {
@@ -149,7 +149,7 @@ async fn start_and_serve(
     *core.net_levels.borrow_mut() = Some(Box::new(move || (registry.len(), admission.used_bytes())));
     match id.0 {
         0 => {
-            let membership = lead(setup, &core, &net, listeners, boot, &starts).await?;
+            let membership = lead(setup, &core, &net, listeners, boot, &opened.dirs).await?;
             close_all(setup, &core, &net, boot, membership, controller).await
         }
         _ => follow(&core, &net, listeners, boot).await,
@@ -193,25 +193,25 @@ async fn lock_dirs(setup: &Setup) -> Result<Vec<DirLock>, StartError> {
 }
 
 /// Core 0 opens the log directories, which belong to all cores, and tells what it found.
-async fn open_dirs(id: CoreId, setup: &Setup, boot: &BootPort) -> Result<Arc<Vec<DirStart>>, StartError> {
+async fn open_dirs(id: CoreId, setup: &Setup, boot: &BootPort) -> Result<Arc<Opened>, StartError> {
     if id.0 != 0 {
-        return boot.dirs().await;
+        return boot.opened().await;
     }
-    let mut starts = Vec::with_capacity(setup.dirs.len());
+    let mut dirs = Vec::with_capacity(setup.dirs.len());
     for dir in &setup.dirs {
         let started = log::open_dir(&dir.path).await;
-        starts.push(started.map_err(|error| StartError::Dir { path: dir.path.clone(), error: error.to_string() })?);
+        dirs.push(started.map_err(|error| StartError::Dir { path: dir.path.clone(), error: error.to_string() })?);
     }
-    let starts = Arc::new(starts);
-    boot.announce(|| Boot::Dirs(starts.clone())).await;
-    Ok(starts)
+    let opened = Arc::new(Opened { dirs, incarnation_id: incarnation() });
+    boot.announce(|| Boot::Opened(opened.clone())).await;
+    Ok(opened)
 }
 
 async fn data_core(
     id: CoreId,
     setup: &Arc<Setup>,
     mesh: Rc<Mesh>,
-    starts: &[DirStart],
+    opened: &Opened,
 ) -> Result<Rc<DataCore>, StartError> {
     let own = &setup.config.own;
     let cores = usize::from(setup.layout.data_cores);
@@ -221,7 +221,7 @@ async fn data_core(
     };
     let mut dirs = Vec::with_capacity(setup.dirs.len());
     let mut all_logs = Vec::with_capacity(setup.dirs.len());
-    for (dir, start) in setup.dirs.iter().zip(starts) {
+    for (dir, start) in setup.dirs.iter().zip(&opened.dirs) {
         let mut config = LogCoreConfig::new(dir.path.clone(), id, durability, start.clone());
         let share = usize::try_from(own.tail_cache_bytes).unwrap_or(usize::MAX) / cores / setup.dirs.len();
         config.journal = Some(JournalConfig {
@@ -253,7 +253,11 @@ async fn data_core(
     Ok(Rc::new(DataCore::new(DataCoreParts {
         id,
         layout: setup.layout,
-        node: Arc::new(Node { id: setup.config.node_id, cluster_id: setup.cluster_id.clone() }),
+        node: Arc::new(Node {
+            id: setup.config.node_id,
+            cluster_id: setup.cluster_id.clone(),
+            incarnation_id: opened.incarnation_id,
+        }),
         mesh,
         partitions,
         logs: all_logs,
@@ -334,7 +338,6 @@ async fn lead(
         reactor::Either::Right(()) => return Err(StartError::Elsewhere),
     }
     let registration = Registration {
-        incarnation_id: incarnation(),
         listeners: advertised(setup, &endpoints).await,
         directories: setup.dirs.iter().map(|dir| dir.id).collect(),
         previous_epoch: previous_epoch(setup, core, starts),

@@ -3,7 +3,7 @@
 use crate::assembly::Endpoint;
 use crate::checkpoints::ByDir;
 use crate::controller_host::ControllerHost;
-use base::CoreId;
+use base::{CoreId, Uuid};
 use log::DirStart;
 use reactor::mailbox::Port;
 use std::cell::RefCell;
@@ -65,11 +65,19 @@ pub enum StartError {
     Elsewhere,
 }
 
+/// What core 0 found, and chose for all.
+pub struct Opened {
+    /// The log directories, in the order of `log.dirs`.
+    pub dirs: Vec<DirStart>,
+    /// Id of this process.
+    pub incarnation_id: Uuid,
+}
+
 /// The messages.
 #[derive(Clone)]
 pub enum Boot {
     /// Core 0 opened the log directories.
-    Dirs(Arc<Vec<DirStart>>),
+    Opened(Arc<Opened>),
     /// Core 0 bound the listeners.
     Endpoints(Vec<Endpoint>),
     /// The broker is part of the cluster: accept connections.
@@ -185,9 +193,9 @@ impl BootPort {
     ///
     /// # Errors
     /// [`StartError::Elsewhere`].
-    pub async fn dirs(&self) -> Result<Arc<Vec<DirStart>>, StartError> {
-        match self.one(|message| matches!(message, Boot::Dirs(_))).await? {
-            Boot::Dirs(starts) => Ok(starts),
+    pub async fn opened(&self) -> Result<Arc<Opened>, StartError> {
+        match self.one(|message| matches!(message, Boot::Opened(_))).await? {
+            Boot::Opened(opened) => Ok(opened),
             _ => unreachable!("only this kind was waited for"),
         }
     }

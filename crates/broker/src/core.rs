@@ -9,7 +9,7 @@ use crate::messages::{ControllerCall, CoreReply, CoreRequest};
 use crate::per_ip::PerIp;
 use crate::producer_ids::ProducerIds;
 use crate::serve::{self, Served};
-use base::{BrokerId, CoreId};
+use base::{BrokerId, CoreId, Uuid};
 use bytes::Bytes;
 use config::{BrokerConfig, LayeredConfig};
 use log::LogCore;
@@ -50,6 +50,8 @@ pub struct Node {
     pub id: BrokerId,
     /// Cluster id from `meta.properties`.
     pub cluster_id: String,
+    /// Id of this process, with which it registers.
+    pub incarnation_id: Uuid,
 }
 
 /// Log lines of one core that hostile input could provoke.

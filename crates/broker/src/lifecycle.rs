@@ -29,8 +29,6 @@ const SHUTDOWN_WAIT_MS: u64 = 2_000;
 
 /// What a broker says of itself when it registers.
 pub struct Registration {
-    /// Id of this process.
-    pub incarnation_id: Uuid,
     /// What clients are told, with real ports.
     pub listeners: Vec<Listener>,
     /// Ids of the log directories.
@@ -157,7 +155,7 @@ fn registration_request<'r>(core: &'r DataCore, registration: &'r Registration) 
     BrokerRegistrationRequest {
         broker_id: core.node.id,
         cluster_id: Cow::Borrowed(&core.node.cluster_id),
-        incarnation_id: registration.incarnation_id,
+        incarnation_id: core.node.incarnation_id,
         listeners: registration.listeners.iter().map(listener).collect(),
         features: features::SUPPORTED.iter().map(feature).collect(),
         rack: core.config().rack.clone().map(Cow::Owned),

@@ -59,6 +59,11 @@ impl GroupCounts {
     /// States of a consumer group.
     pub const CONSUMER_STATES: [&str; 4] = ["Empty", "Assigning", "Reconciling", "Stable"];
 
+    /// Groups of all kinds and states.
+    pub fn groups(&self) -> usize {
+        self.classic.iter().chain(&self.consumer).sum()
+    }
+
     /// With those of `other` added.
     #[must_use]
     pub fn plus(mut self, other: GroupCounts) -> GroupCounts {

@@ -1,14 +1,11 @@
 //! One client library in a process of its own, told what to do line by line; tests/clients/README.md has the commands.
 
-use std::io::{BufRead, BufReader, Write};
 use std::path::PathBuf;
-use std::process::{Child, ChildStdin, Command, Stdio};
+use std::process::Command;
 use std::sync::OnceLock;
-use std::sync::mpsc::{self, Receiver};
-use std::thread;
 use std::time::Duration;
 
-use odradek_tests::peers;
+use odradek_tests::{Talk, peers};
 use serde_json::{Value, json};
 
 /// The clients under test, in the order of the README's table.
@@ -45,9 +42,7 @@ pub struct Agent {
     pub name: &'static str,
     /// What it says of its library.
     pub features: Features,
-    child: Child,
-    stdin: ChildStdin,
-    answers: Receiver<String>,
+    talk: Talk,
 }
 
 /// What a client library can do, by its agent.
@@ -95,20 +90,8 @@ impl Agent {
     /// Starts the agent of a client.
     pub fn start(name: &'static str, bootstrap: &str) -> Agent {
         let mut command = command(name);
-        command.arg(bootstrap).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::inherit());
-        let mut child = command.spawn().unwrap_or_else(|e| panic!("{name} does not start: {e}"));
-        let stdin = child.stdin.take().expect("stdin is a pipe");
-        let stdout = BufReader::new(child.stdout.take().expect("stdout is a pipe"));
-        let (tell, answers) = mpsc::channel();
-        thread::spawn(move || {
-            for line in stdout.lines() {
-                let Ok(line) = line else { return };
-                if tell.send(line).is_err() {
-                    return;
-                }
-            }
-        });
-        let mut agent = Agent { name, features: Features::default(), child, stdin, answers };
+        command.arg(bootstrap);
+        let mut agent = Agent { name, features: Features::default(), talk: Talk::start(name, command) };
         agent.features = Features::of(&agent.ask(&json!({ "cmd": "features" })));
         agent
     }
@@ -116,8 +99,8 @@ impl Agent {
     /// The answer to a command, which must succeed.
     pub fn ask(&mut self, ask: &Value) -> Value {
         let name = self.name;
-        writeln!(self.stdin, "{ask}").unwrap_or_else(|e| panic!("{name} is gone: {e}"));
-        let line = self.answers.recv_timeout(ANSWER_LIMIT).unwrap_or_else(|e| panic!("{name}: {e} to {}", brief(ask)));
+        self.talk.say(&ask.to_string());
+        let line = self.talk.hear(ANSWER_LIMIT).unwrap_or_else(|e| panic!("{name}: {e} to {}", brief(ask)));
         let answer: Value = serde_json::from_str(&line).unwrap_or_else(|e| panic!("{name} says {line}: {e}"));
         for failure in ["error", "unsupported"] {
             if let Some(text) = answer[failure].as_str() {
@@ -125,13 +108,6 @@ impl Agent {
             }
         }
         answer
-    }
-}
-
-impl Drop for Agent {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 

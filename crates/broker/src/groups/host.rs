@@ -194,14 +194,27 @@ impl Host {
     /// Replays the log.
     async fn load(&self, core: &Rc<DataCore>) -> Result<Partition, PartitionError> {
         let (partition, began) = (core.partitions.partition(self.key)?, reactor::now());
-        let log_end = load::replay(core, &partition, &self.shell, || self.resigned.get().is_some()).await?;
+        let loaded = load::replay(core, &partition, &self.shell, || self.resigned.get().is_some()).await?;
         self.with_env(core, |shell, env| {
             let wall_ms = env.now.wall_ms;
             if shell.state() == State::Loading {
-                shell.loaded(env, wall_ms, log_end);
+                shell.loaded(env, wall_ms, loaded.log_end);
             }
         });
-        core.groups.metrics.loaded(reactor::now().mono_ms().saturating_sub(began.mono_ms()));
+        let ms = reactor::now().mono_ms().saturating_sub(began.mono_ms());
+        core.groups.metrics.loaded(ms);
+        if loaded.records > 0 && self.resigned.get().is_none() {
+            let (_, counts) = self.counts();
+            tracing::info!(
+                partition = self.key.partition,
+                records = loaded.records,
+                bytes = loaded.bytes,
+                groups = counts.groups(),
+                offsets = counts.offsets,
+                ms,
+                "groups are loaded"
+            );
+        }
         self.deliver(None);
         Ok(partition)
     }

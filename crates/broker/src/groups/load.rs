@@ -17,14 +17,24 @@ const PROGRESS_MS: u64 = 5_000;
 /// Pause between two looks at the high watermark, in milliseconds.
 const WATERMARK_PAUSE_MS: u64 = 5;
 
-/// Replays the whole log and returns its end, once everything below that is committed: so nothing the machine knows can
+/// What was replayed.
+pub struct Loaded {
+    /// End of the log then.
+    pub log_end: Offset,
+    /// Records, all batches together.
+    pub records: u64,
+    /// Bytes of the batches as stored.
+    pub bytes: usize,
+}
+
+/// Replays the whole log, and returns once everything below that is committed: so nothing the machine knows can
 /// be taken back. Gives up early when `stop` says so.
 pub async fn replay<M: Machine>(
     core: &DataCore,
     partition: &Partition,
     shell: &RefCell<Shell<M>>,
     stop: impl Fn() -> bool,
-) -> Result<Offset, PartitionError> {
+) -> Result<Loaded, PartitionError> {
     let began = reactor::now();
     let max_bytes = core.config().values.count("offsets.load.buffer.size") as usize;
     let partition_index = partition.key().partition;
@@ -64,11 +74,7 @@ pub async fn replay<M: Machine>(
     while partition.bounds(Isolation::LogEnd).high_watermark < end && !stop() {
         reactor::sleep(Duration::from_millis(WATERMARK_PAUSE_MS)).await;
     }
-    if records > 0 {
-        let ms = reactor::now().mono_ms() - began.mono_ms();
-        tracing::info!(partition = partition_index, records, bytes = bytes_read, ms, "groups are loaded");
-    }
-    Ok(end)
+    Ok(Loaded { log_end: end, records, bytes: bytes_read })
 }
 
 async fn read(partition: &Partition, from: Offset, max_bytes: usize) -> Result<Bytes, PartitionError> {

@@ -98,7 +98,8 @@ pub fn follow(core: &Rc<DataCore>, delta: &MetadataDelta) {
     if delta.configs().iter().any(matters) {
         *core.groups.config.borrow_mut() = Rc::new(read_config(core, &offsets_topic));
     }
-    if delta.topics().values().any(|change| &*change.name == CONSUMER_OFFSETS) {
+    let topic_changed = delta.topics().values().any(|change| &*change.name == CONSUMER_OFFSETS);
+    if topic_changed || delta.brokers().contains(&core.node.id) {
         follow_leadership(core);
     }
     for host in core.groups.hosts() {
@@ -134,9 +135,14 @@ fn follow_leadership(core: &Rc<DataCore>) {
     }
 }
 
-/// Partitions of `__consumer_offsets` that live on this core and that this broker leads, with the epoch of that.
+/// Partitions of `__consumer_offsets` that live on this core and that this broker leads, with the epoch of that. None until
+/// this process has registered: what its predecessor led is not its own yet, and would be loaded twice.
 fn led_here(core: &DataCore) -> BTreeMap<PartitionIndex, (PartitionKey, base::LeaderEpoch)> {
     let image = core.image();
+    let registered = image.cluster.broker(core.node.id);
+    if registered.is_none_or(|broker| broker.incarnation_id != core.node.incarnation_id) {
+        return BTreeMap::new();
+    }
     let Some(topic) = image.topics.by_name(CONSUMER_OFFSETS) else { return BTreeMap::new() };
     let key = |partition| PartitionKey { topic_id: topic.id, partition };
     let ours = topic.partitions().filter(|(partition, registration)| {

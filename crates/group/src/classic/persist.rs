@@ -133,10 +133,8 @@ impl GroupShard {
 
     /// The log is loaded: members have a whole session to report, and groups above `group.max.size` are to shrink.
     pub(crate) fn classic_loaded(&mut self, env: &mut Env<'_>, out: &mut Out) {
-        let mut loaded = 0usize;
         for (id, group) in &mut self.groups {
             let Group::Classic(group) = group else { continue };
-            loaded += 1;
             let mut turn = Turn { id, now: env.now, config: env.config, timers: &mut self.timers, out };
             let members: Vec<Arc<str>> = group.members.keys().cloned().collect();
             for member in &members {
@@ -146,10 +144,6 @@ impl GroupShard {
                 group.prepare_rebalance(&mut turn, "the loaded group is larger than group.max.size");
             }
         }
-        if self.groups.is_empty() {
-            return;
-        }
-        info!(classic_groups = loaded, groups = self.groups.len(), offsets = self.offset_count(), "groups loaded");
     }
 
     /// A deadline of a classic group came up.
