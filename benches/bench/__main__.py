@@ -12,7 +12,10 @@ import sys
 from pathlib import Path
 from types import SimpleNamespace
 
+import cgroup
 import compare
+import estimate
+import hot
 import machine
 import passes
 import process
@@ -20,10 +23,10 @@ import readme
 import report
 import workloads
 from broker import Failed
-from systems import DEFAULT, SYSTEMS
+from systems import DEFAULT, FULL, SYSTEMS, TANSU
 
 # set: seconds of a measurement, of its warm-up, passes, share of the sizes in the table
-SETS = {"quick": (2, 1, 3, 0.25), "full": (5, 1.5, 3, 1), "scale": (3, 1, 2, 1)}
+SETS = {"quick": (2, 1, 3, 0.25), "full": (4, 1, 3, 1), "scale": (3, 1, 2, 1)}
 # What a row leaves on the disk while it runs, beside what it stores on purpose.
 ROW_BYTES = 8 << 30
 # Open files that are asked for: 10,000 members with a connection each, and the files of 10,000 partitions.
@@ -49,6 +52,7 @@ def arguments():
         one.add_argument("--port", type=int, help="port of the broker; the next one is its controller's; free ones otherwise")
         one.add_argument("--bin", type=Path, help="the odradek binary; ODRADEK_BIN, or the release build otherwise")
         one.add_argument("--keep", action="store_true", help="keep the brokers' directories")
+        one.add_argument("--no-profile", action="store_true", help="do not look, after the run, into rows that miss an aim")
     two = commands.add_parser("compare", help="two results, with a verdict on what is noise")
     two.add_argument("a", type=Path)
     two.add_argument("b", type=Path)
@@ -80,14 +84,43 @@ def wanted_rows(args):
 
 
 def wanted_systems(args):
-    default = ["odradek-written", "odradek-durable"] if args.set == "scale" else DEFAULT
-    names = args.systems.split(",") if args.systems else default
+    default = {"scale": ["odradek-written", "odradek-durable"], "full": FULL}.get(args.set, DEFAULT)
+    names = args.systems.split(",") if args.systems is not None else default
+    if len(set(names)) < len(names):
+        refuse(f"--systems {args.systems} names a system twice")
     for name in names:
         if name not in SYSTEMS:
             refuse(f"no system is called {name!r}; there are {', '.join(SYSTEMS)}")
     if args.set == "scale" and any(SYSTEMS[n].kind != "odradek" for n in names):
         refuse("scale uses nothing but the built binary; leave Kafka to quick and full")
     return names
+
+
+def tansu_of(args, names):
+    """The names with the Rust peer if it is there, its program, and what is to be said when it is left out. It is built when it is
+    asked for by name, which takes long."""
+    program = args.root / f".cache/tansu-{TANSU}/bin/tansu"
+    if "tansu" not in names or os.access(program, os.X_OK):
+        return names, program, []
+    if args.systems is not None:
+        passes.say(f"building tansu {TANSU}, for many minutes")
+        built = subprocess.run([args.root / "scripts/install-peers", "--rust-broker"]).returncode == 0
+        if not built or not os.access(program, os.X_OK):
+            refuse(f"tansu {TANSU} does not build here; leave it out with --systems")
+        return names, program, []
+    why = f"`tansu` {TANSU} is left out: {program.parent.parent.name} is not installed (scripts/install-peers --rust-broker builds it)"
+    return [n for n in names if n != "tansu"], program, [why]
+
+
+def echo_broker(args, names):
+    """The ceiling's program, built anew."""
+    path = Path(os.environ.get("CARGO_TARGET_DIR", args.root / "target")) / "release/echo_broker"
+    if "reactor" in names:
+        passes.say("building the ceiling")
+        command = ["cargo", "build", "--release", "--quiet", "-p", "odradek-benches", "--bin", "echo_broker"]
+        if subprocess.run(command, cwd=args.root).returncode:
+            refuse("the ceiling, echo_broker, does not build; leave it out with --systems")
+    return path.resolve()
 
 
 def binary(args):
@@ -121,8 +154,14 @@ def result_folder(args, cpus):
 
 def check(args, names, rows):
     """What would spoil the run is said before it begins."""
-    if args.repeats is not None and args.repeats < 1:
-        refuse("--repeats must be at least 1")
+    for name, least in (("repeats", 1), ("seconds", 0.5), ("warmup", 0), ("size", 0.001)):
+        given = getattr(args, name)
+        if given is not None and not least <= given <= 1000:
+            refuse(f"--{name} {given:g}: {least:g} to 1000 are possible")
+    if args.port is not None and not 1 <= args.port <= 65_534:
+        refuse(f"--port {args.port}: 1 to 65534 are possible")
+    if args.out and args.out.exists() and not (args.out.is_dir() and os.access(args.out, os.W_OK)):
+        refuse(f"--out {args.out} is no folder that can be written to")
     if not args.disk.is_dir() or not os.access(args.disk, os.W_OK):
         refuse(f"--disk {args.disk} is no folder that can be written to")
     stored = max(r.extra.get("bytes", 0) for r in rows) * (args.size or SETS[args.set][3])
@@ -151,8 +190,15 @@ def check(args, names, rows):
 def measure(args):
     names, rows = wanted_systems(args), wanted_rows(args)
     check(args, names, rows)
+    names, tansu, left_out = tansu_of(args, names)
+    limited = [r for r in rows if r.memory]
+    no_groups = cgroup.why_not() if limited else ""
+    if no_groups:
+        left_out.append(f"no limit of memory in {', '.join(r.name for r in limited)}: {no_groups}. The page cache may hold the whole "
+                        "backlog; the files are dropped from it before the drain")
     seconds, warmup, repeats, size = SETS[args.set]
     context = SimpleNamespace(
+        tansu=tansu, echo=echo_broker(args, names), no_groups=no_groups,
         root=args.root, binary=binary(args), disk=args.disk, seconds=args.seconds or seconds, keep=args.keep,
         warmup_s=warmup if args.warmup is None else args.warmup, size=args.size or size, env=dict(os.environ),
         ports=[args.port, args.port + 1] if args.port else None, cpus=len(os.sched_getaffinity(0)),
@@ -162,9 +208,12 @@ def measure(args):
     repeats = args.repeats or repeats
     meta = {
         "set": args.set, "systems": names, "repeats": repeats, "seconds": context.seconds, "warmup_s": context.warmup_s,
+        "left_out": left_out,
         "command": " ".join(["scripts/bench", *sys.argv[3:]]), "machine": machine.describe(args.disk, args.root, context.binary),
     }
-    run = passes.Run(context, out, meta)
+    run = passes.Run(context, out, meta, args.repeats is not None)
+    for line in left_out:
+        passes.say(line)
     # SIGTERM is as good as Ctrl-C: brokers are stopped, and what was measured is reported.
     signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
     status = 0
@@ -172,11 +221,16 @@ def measure(args):
         if args.set == "scale":
             passes.measure_scale(run, names, rows, repeats)
         else:
+            seconds = estimate.of_run(context, passes.order(names, repeats, not args.no_control), rows, run.all_passes)
+            meta["estimate_s"] = round(seconds)
+            passes.say(f"some {seconds / 60:.0f} minutes, by what rows usually take on 2 cores")
             passes.measure_all(run, names, rows, repeats, not args.no_control)
+            if not args.no_profile:
+                hot.after(run, report.Samples(meta, run.samples), passes.rate_of, passes.say)
     except KeyboardInterrupt:
         meta["cut_short"] = "interrupted"
         status = 130
-    except Failed as error:
+    except (Failed, passes.Stop) as error:
         meta["cut_short"] = str(error)
         passes.say(f"scripts/bench: {error}")
         status = 1
@@ -185,6 +239,16 @@ def measure(args):
         report.write(out, meta, run.samples)
         passes.say(f"written to {out}: report.md, samples.json, plots/")
     sys.exit(status)
+
+
+def show_list():
+    """The workloads and the systems."""
+    for r in workloads.ROWS:
+        print(f"{', '.join(r.sets):12} {r.name}")
+    for s in SYSTEMS.values():
+        print(f"{'system':12} {s.name}: {s.rung}; {s.note}")
+    for name in ("quick", "full"):
+        print(f"{name} takes some {estimate.of_set(name, SETS[name]) / 60:.0f} minutes on 2 cores")
 
 
 def main():
@@ -196,11 +260,7 @@ def main():
     if args.set == "readme":
         return sys.exit(readme.renew(args.root, args.out))
     if args.set == "list":
-        for r in workloads.ROWS:
-            print(f"{', '.join(r.sets):12} {r.name}")
-        for s in SYSTEMS.values():
-            print(f"{'system':12} {s.name}: {s.rung}; {s.note}")
-        return None
+        return show_list()
     return measure(args)
 
 

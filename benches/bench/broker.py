@@ -8,6 +8,7 @@ import tempfile
 import time
 from pathlib import Path
 
+import cgroup
 import process
 from systems import COMMON
 
@@ -21,13 +22,16 @@ class Failed(Exception):
 
 
 class Broker:
-    """Formats a fresh directory and starts a system on it."""
+    """Formats a fresh directory and starts a system on it, with `memory` bytes for itself and the page cache where that is said and
+    the machine allows it."""
 
-    def __init__(self, context, system, cores=None, cpus=None):
-        self.context, self.system, self.cpus = context, system, cpus
+    def __init__(self, context, system, cores=None, cpus=None, memory=None):
+        self.context, self.system, self.cpus, self.cores = context, system, cpus, cores
         self.dir = Path(tempfile.mkdtemp(prefix=f"bench-{system.name}-", dir=context.disk))
-        self.process = self.log = None
+        self.process = self.log = self.group = None
         try:
+            if memory and not context.no_groups:
+                self.group = cgroup.Group(memory, self.dir.name)
             self.port, controller = context.ports or process.free_ports(2)
             settings = {
                 **COMMON,
@@ -47,31 +51,34 @@ class Broker:
             self.stop()
             raise
 
-    def command(self, tool, *args):
-        """A command of the system itself."""
-        if self.system.kind == "kafka":
-            name = {"format": "kafka-storage", "start": "kafka-server-start"}[tool]
-            return [self.context.root / "scripts/kafka", name, *(["format"] if tool == "format" else []), *args]
-        return [self.context.binary, tool, *args]
+    def commands(self):
+        """What formats the directory, or nothing, and what starts the system."""
+        kafka, url = self.context.root / "scripts/kafka", f"tcp://127.0.0.1:{self.port}"
+        format_args = ["-t", CLUSTER, "-c", self.config]
+        return {
+            "odradek": lambda: ([self.context.binary, "format", *format_args], [self.context.binary, "start", "--config", self.config]),
+            "kafka": lambda: ([kafka, "kafka-storage", "format", *format_args], [kafka, "kafka-server-start", self.config]),
+            "tansu": lambda: (None, [self.context.tansu, "broker", "--listener-url", url, "--advertised-listener-url", url,
+                                     "--storage-engine", "memory://bench/"]),
+            "reactor": lambda: (None, [self.context.echo, "--port", self.port, *(["--cores", self.cores] if self.cores else [])]),
+        }[self.system.kind]()
 
     def format(self):
-        if self.system.kind == "kafka":
-            command = self.command("format", "-t", CLUSTER, "-c", self.config)
-        else:
-            command = self.command("format", "-t", CLUSTER, "-c", self.config)
+        command, _start = self.commands()
+        if not command:
+            return
         status, said = process.run(command, 120)
         if status != 0:
             raise Failed(f"{self.system.name} cannot be formatted: {said[-2000:]}")
 
     def start(self):
         """Starts the process and waits until it serves; tells how long that took."""
-        args = [self.config] if self.system.kind == "kafka" else ["--config", self.config]
         env = dict(self.context.env)
         if self.system.jvm:
             env["ODRADEK_JVM_OPTS"] = self.system.jvm
         self.log = open(self.dir / "log", "ab")
         begun = time.monotonic()
-        self.process = process.start(self.command("start", *args), self.log, self.cpus, env)
+        self.process = process.start(self.commands()[1], self.log, self.cpus, env, self.group)
         while not self.serves():
             if self.process.poll() is not None:
                 tail = (self.dir / "log").read_text(errors="replace")[-2000:]
@@ -100,6 +107,10 @@ class Broker:
     @property
     def bootstrap(self):
         return f"127.0.0.1:{self.port}"
+
+    def last_words(self):
+        """The end of what the process said."""
+        return (self.dir / "log").read_text(errors="replace")[-500:].strip()
 
     def kill(self):
         """kill -9."""
@@ -131,5 +142,7 @@ class Broker:
                 self.process.wait()
             raise
         finally:
+            if self.group:
+                self.group.remove()
             if not self.context.keep:
                 shutil.rmtree(self.dir, ignore_errors=True)

@@ -53,6 +53,9 @@ FIGURES = {
     "loaded_s": ("seconds to groups loaded", 1, False),
     "load_s": ("of it loading offsets", 1, False),
     "rebalance_s": ("seconds of rebalance", 1, False),
+    "backlog_mib": ("backlog MiB", 1, None),
+    "memory_limit_mib": ("memory limit MiB", 1, None),
+    "cache_room_mib": ("of it left to the page cache", 1, None),
     "p99_before_ms": ("producer p99 ms before", 1, False),
     "p99_during_ms": ("producer p99 ms during", 1, False),
 }
@@ -62,7 +65,7 @@ COLUMNS = ["records_per_s", "mib_per_s", "requests_per_s", "p50_ms", "p99_ms", "
            "broker_cpu_s_per_gib", "broker_user_s_per_gib", "broker_system_s_per_gib", "requests_per_cpu_s",
            "broker_cpu_s_per_million_requests", "broker_cores", "client_cores", "disk_bytes_per_byte", "flushes_per_s",
            "switches_per_request", "rss_mib", "rss_peak_mib", "page_cache_mib", "foreign_cores", "unsent_share", "start_s", "stop_s",
-           "restart_s", "metadata_ms", "idle_cores", "open_files", "maps", "drain_s", "p99_before_ms", "p99_during_ms",
+           "restart_s", "metadata_ms", "idle_cores", "open_files", "maps", "drain_s", "backlog_mib", "memory_limit_mib", "cache_room_mib", "p99_before_ms", "p99_during_ms",
            "stable_s", "stable_cpu_s", "roll_s", "roll_step_ms", "roll_cpu_s", "heartbeats_per_s", "heartbeats_per_cpu_s",
            "bytes_per_member", "commits_per_s", "commits_per_cpu_s", "bytes_per_commit", "loaded_s", "load_s", "rebalance_s"]
 

@@ -7,6 +7,7 @@ import statistics
 import sys
 import time
 
+import cgroup
 import figures
 import process
 import run_rows
@@ -16,6 +17,14 @@ from workloads import by_name
 
 # A run stops before the disk is so full that the file system slows down.
 DISK_BYTES_FREE_MIN = 4 << 30
+# Times in a pass that a system which ended by itself is started anew; then the rest of its rows is left out.
+LOSSES_MAX = 2
+# A system that keeps records in its memory is started anew when it has taken this much.
+MEMORY_BYTES_MAX = 4 << 30
+
+
+class Stop(Exception):
+    """The run cannot go on, in words."""
 
 
 def say(text):
@@ -25,8 +34,8 @@ def say(text):
 class Run:
     """One run of a set: its samples, written down after each of them."""
 
-    def __init__(self, context, out, meta):
-        self.context, self.out, self.meta = context, out, meta
+    def __init__(self, context, out, meta, all_passes=False):
+        self.context, self.out, self.meta, self.all_passes = context, out, meta, all_passes
         self.samples = []
         self.begun = time.monotonic()
         self.done = self.total = 0
@@ -70,7 +79,7 @@ def rate_of(run, row, name, number):
 def baseline(run, names, rows):
     """Finds, once and before the passes, what the rates of other rows are a part of."""
     needed = sorted({r.rate[2] for r in rows if isinstance(r.rate, tuple) and r.rate[0] == "kafka"})
-    name = "kafka" if "kafka" in names else names[0]
+    name = "kafka" if "kafka" in names else next((n for n in names if SYSTEMS[n].kind in ("odradek", "kafka")), names[0])
     run.meta["baseline"] = {"system": name, "records_per_s": {}}
     if not needed:
         return
@@ -91,12 +100,13 @@ def check_disk(context, more=0):
     """Refuses to go on when a disk would be left with too little after `more` bytes."""
     free, need = shutil.disk_usage(context.disk).free, DISK_BYTES_FREE_MIN + more
     if free < need:
-        raise Failed(f"{context.disk} has {free / (1 << 30):.1f} GiB left, and {need / (1 << 30):.1f} GiB are needed to go on")
+        raise Stop(f"{context.disk} has {free / (1 << 30):.1f} GiB left, and {need / (1 << 30):.1f} GiB are needed to go on")
 
 
 def one_row(run, broker, name, number, row):
     """Measures a row, and goes on with the next one when it fails."""
     check_disk(run.context)
+    begun = time.monotonic()
     stored = int(row.extra.get("bytes", 0) * run.context.size * 1.2)
     facts = {"system": name, "row": row.name, "pass": number, "rung": broker.system.rung, "cores": run.context.cores}
     rate = rate_of(run, row, name, number)
@@ -105,17 +115,37 @@ def one_row(run, broker, name, number, row):
         say(f"{head}: left out, nothing is known of the row that its rate is a part of")
         run.done += 1
         return
+    check_disk(run.context, stored)
     try:
-        check_disk(run.context, stored)
         sample = run_rows.measure(run.context, broker, row, rate)
     except Failed as error:
         sample = {"failed": str(error)}
     except Exception as error:  # A fault of the harness costs a row, not the run.
         sample = {"failed": f"{type(error).__name__}: {error}"}
+    if (status := broker.process.poll()) is not None:
+        sample["failed"] = f"{name} ended by itself with {status}: {broker.last_words()}; {sample.get('failed', '')}"
     sample["limit"] = figures.bound(sample, run.context.cpus)
+    sample["took_s"] = round(time.monotonic() - begun, 2)
     run.done += 1
     run.add({**facts, **sample})
     say(f"{head}: {brief(sample)}")
+
+
+def lost(run, name, number, rows, why):
+    """Tells of rows that cannot be measured."""
+    for row in rows:
+        run.done += 1
+        run.add({"system": name, "row": row.name, "pass": number, "rung": system_of(name).rung, "cores": run.context.cores, "failed": why})
+        say(f"[{run.clock()}] {name}: {row.name}: FAILED: {why[-200:]}")
+
+
+def started(run, name, memory=None):
+    """A fresh broker, or why there is none."""
+    check_disk(run.context)
+    try:
+        return Broker(run.context, system_of(name), run.context.cores, run.context.broker_cpus, memory), ""
+    except (Failed, OSError, cgroup.NotAllowed) as error:
+        return None, f"cannot be started: {error}"
 
 
 def brief(sample):
@@ -136,47 +166,65 @@ def brief(sample):
 def one_system(run, name, number, rows):
     """A fresh system, all its rows, and what it cost as a whole."""
     facts = {"system": name, "pass": number, "rung": system_of(name).rung, "cores": run.context.cores}
-    check_disk(run.context)
-    broker = Broker(run.context, system_of(name), run.context.cores, run.context.broker_cpus)
+    broker, why = started(run, name)
+    if not broker:
+        return lost(run, name, number, rows, why)
+    losses = 0
     try:
         run.add({**facts, "row": "start", "start_s": broker.start_s, "rss_mib": process.memory(broker.pid)[0] / (1 << 20)})
-        for row in rows:
+        for i, row in enumerate(rows):
             one_row(run, broker, name, number, row)
-            if broker.process.poll() is not None:
-                raise Failed(f"{name} is gone; see {broker.dir}/log")
+            gone = broker.process.poll() is not None
+            if gone or is_full(broker):
+                losses += gone
+                broker.stop()
+                broker, why = started(run, name) if losses <= LOSSES_MAX else (None, f"left out, as the system ended {losses} times")
+                if not broker:
+                    return lost(run, name, number, rows[i + 1:], why)
         run.add({**facts, "row": "memory", "rss_peak_mib": process.memory(broker.pid)[1] / (1 << 20)})
     finally:
-        broker.stop()
+        if broker:
+            broker.stop()
+    return None
+
+
+def is_full(broker):
+    """Whether a system that keeps records in its memory has taken so much that it must make room for what follows."""
+    return broker.system.rung == "memory" and process.memory(broker.pid)[0] > MEMORY_BYTES_MAX
 
 
 def one_apart(run, name, number, row):
     """A row with a broker of its own."""
-    check_disk(run.context)
-    broker = Broker(run.context, system_of(name))
+    broker, why = started(run, name, row.memory)
+    if not broker:
+        return lost(run, name, number, [row], why)
     try:
         one_row(run, broker, name, number, row)
     finally:
         broker.stop()
+    return None
 
 
-def rows_for(name, rows, number):
-    """The rows that a system, or the control, takes part in, in a pass."""
-    control = name != system_of(name).name
-    return [r for r in rows if (r.control or not control) and (number == 1 or not r.apart)
-            and system_of(name).name not in r.without]
+def rows_for(name, rows, number, all_passes=False):
+    """The rows that a system, or the control, takes part in, in a pass. Rows may be content with fewer passes, unless all were asked
+    for; those apart are measured as often as they say."""
+    system, control = system_of(name), name != system_of(name).name
+    return [r for r in rows if (r.control or not control) and system.name not in r.without
+            and (number <= r.passes or (all_passes and not r.apart))
+            and (not system.kinds or r.kind in system.kinds) and (r.ceiling or not system.is_ceiling) and (r.is_core or not system.core_only)]
 
 
 def measure_all(run, names, rows, repeats, control):
     """All passes."""
     control = control and any(r.control for r in rows)
     passes = order(names, repeats, control)
-    run.total = sum(len(rows_for(name, rows, number)) for number, line in enumerate(passes, 1) for name in line)
+    run.total = sum(len(rows_for(name, rows, number, run.all_passes)) for number, line in enumerate(passes, 1) for name in line)
     baseline(run, names, rows)
     run.begun = time.monotonic()
     for number, line in enumerate(passes, 1):
         for name in line:
             say(f"pass {number} of {len(passes)}: {name}, {system_of(name).rung}")
-            mine = rows_for(name, rows, number)
+            mine = rows_for(name, rows, number, run.all_passes)
             shared = [r for r in mine if not r.apart]
             if shared:
                 one_system(run, name, number, shared)

@@ -12,11 +12,16 @@ def colour_of(name):
     return SYSTEMS[name].colour if name in SYSTEMS else CONTROL
 
 
+def brokers(samples):
+    """The systems without the ceiling, which is no broker to be compared with."""
+    return [name for name in samples.names if not system_of(name).is_ceiling]
+
+
 def panels(samples, figure, only=lambda row: True):
     found = []
     for row in samples.rows:
         lines = []
-        for name in samples.names:
+        for name in brokers(samples):
             m = samples.median(name, row, figure)
             if m and only(row):
                 lines.append((name, system_of(name).rung, colour_of(name), m, samples.mark(name, row)))

@@ -14,20 +14,22 @@ PR_SET_PDEATHSIG = 1
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
-def _child(cpus):
-    """What a child does before it becomes its program: it dies with the harness, and stays on its CPUs."""
+def _child(cpus, group=None):
+    """What a child does before it becomes its program: it dies with the harness, stays on its CPUs, and joins a memory cgroup."""
     _libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    if group:
+        group.join()
     # An interruption of the harness is the harness's to handle, not the children's.
     os.setpgid(0, 0)
     if cpus:
         os.sched_setaffinity(0, cpus)
 
 
-def start(command, log=None, cpus=None, env=None):
-    """Starts a process."""
+def start(command, log=None, cpus=None, env=None, group=None):
+    """Starts a process, inside a memory cgroup where one is given."""
     out = log or subprocess.DEVNULL
     return subprocess.Popen([str(c) for c in command], stdin=subprocess.DEVNULL, stdout=out, stderr=out,
-                            preexec_fn=lambda: _child(cpus), env=env)
+                            preexec_fn=lambda: _child(cpus, group), env=env)
 
 
 def run(command, timeout, cpus=None, env=None):

@@ -8,7 +8,7 @@ import plots
 import workloads
 from figures import COLUMNS, FIGURES, number
 from passes import median
-from systems import ACROSS, PAIRS, SYSTEMS, control_of, system_of
+from systems import ACROSS, PAIRS, PEERS, SYSTEMS, control_of, system_of
 
 # What the ratios tell, and the order of the overview.
 RATIOS = ["records_per_s", "broker_cpu_s_per_gib", "requests_per_cpu_s", "p99_ms", "p99_9_ms", "idle_cores", "rss_mib",
@@ -117,6 +117,33 @@ def losses(samples):
     return found + [f"\n{row}: {note}." for row, note in notes.items() if note]
 
 
+def ceiling(samples):
+    """What Odradek keeps of the rate of requests that the bare reactor has."""
+    lines = []
+    figure = "requests_per_cpu_s"
+    for row in samples.rows:
+        top = samples.median("reactor", row, figure)
+        for name in ("odradek-written", "odradek-durable") if top else ():
+            part = ratio(samples, name, "reactor", row, figure)
+            if part is not None:
+                lines.append(f"| {row} | {cell(top)} | {name} | {cell(samples.median(name, row, figure))} | {part:.0%} |")
+    if not lines:
+        return []
+    return ["\n## The ceiling\n\n`reactor` is no broker: the bare reactor and the codec answer every Produce with success, keep nothing and "
+            "promise nothing. What Odradek keeps of its requests per second of broker CPU is what storing, ordering and promising "
+            "leave:\n", f"| workload | {FIGURES[figure][0]} of the ceiling | system | its own | kept |", "|---|---:|---|---:|---:|", *lines]
+
+
+def where_time_goes(meta):
+    """What of it the report shows."""
+    lines = []
+    for hot in meta.get("hot") or []:
+        lines += [f"\n### {hot['system']}: {hot['row']}\n", f"Missed: {'; '.join(hot['aims'])}. The broker's functions by their share of its CPU "
+                  "time, in one more measurement after the run:\n", "| share | function |", "|---:|---|"]
+        lines += [f"| {share:.1f} % | `{name.replace('|', '/')}` |" for share, name in hot["functions"]]
+    return ["\n## Where the time goes in rows that miss an aim\n", *lines] if lines else []
+
+
 def drift(samples):
     first = samples.meta["systems"][0]
     lines = []
@@ -153,6 +180,7 @@ def head(meta):
     ]
     for name in meta["systems"]:
         lines.append(f"- `{name}`: {SYSTEMS[name].rung}; {SYSTEMS[name].note}")
+    lines += [f"- {line}" for line in meta.get("left_out") or []]
     base = meta.get("baseline") or {}
     for row, reached in base.get("records_per_s", {}).items():
         lines.append(f"- the maximum of {base['system']} in \"{row}\", of which rates are a part: {reached:,.0f} records/s")
@@ -188,13 +216,18 @@ def markdown(meta, samples, pictures):
         lines += ["\n## From one core to all\n", *scale_tables(s)]
     else:
         lines += ["\n## Ratios\n", *overview(s, PAIRS)]
+        peers = overview(s, PEERS)
+        if peers:
+            lines += ["\n## Beside another broker in Rust\n\nThe promises differ here too, in its favour.", *peers]
         lines += ["\n## What durability costs\n\nThe promises differ here: Odradek's acknowledgement has reached the disk.",
                   *overview(s, ACROSS)]
+        lines += ceiling(s)
         found = losses(s)
         lines += ["\n## Where Odradek loses\n", *(found or ["Nowhere in this run."])]
         reached = aims.table(s)
         if reached:
             lines += ["\n## Aims\n\nWhat Odradek aims at, in this run; rows that the client or the machine limits count as they are.\n", *reached]
+        lines += where_time_goes(meta)
     lines += drift(s)
     lines += ["\n## Plots\n", *[f"![{title}](plots/{name})\n" for title, name in pictures]]
     if meta["set"] != "scale":

@@ -3,7 +3,8 @@
 import json
 import os
 import re
-import threading
+import signal
+import subprocess
 import time
 
 import figures
@@ -134,6 +135,38 @@ def restart(context, broker, row, _rate):
     return sample
 
 
+class Producers:
+    """`odradek perf produce` in the background, until it is told to end."""
+
+    def __init__(self, context, broker, args):
+        self.out, self.said = broker.dir / "producers.json", broker.dir / "producers.log"
+        command = [context.binary, "perf", "produce", "--bootstrap-server", broker.bootstrap, "--quiet", "--json", self.out,
+                   "--watch-pid", broker.pid, "--watch-disk", broker.dir, *args]
+        with open(self.said, "wb") as log:
+            self.process = process.start(command, log, context.client_cpus)
+
+    def end(self, limit_s):
+        """Ends them in good order; what they measured until then."""
+        self.process.send_signal(signal.SIGINT)
+        try:
+            self.process.wait(limit_s)
+        except subprocess.TimeoutExpired as error:
+            raise Failed(f"producers do not end within {limit_s} s") from error
+        if not self.out.exists():
+            raise Failed(f"producers: {self.said.read_text(errors='replace')[-1000:]}")
+        result = json.loads(self.out.read_text())
+        # They were told to.
+        result.pop("interrupted", None)
+        if errors := (result.get("sent") or {}).get("errors"):
+            result["failed"] = f"records of the producers failed: {errors}"
+        return result
+
+    def kill(self):
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+
+
 def forget_cached(folder):
     """Drops what the page cache holds of the files below a folder, after they are written: reads of them are cold then."""
     os.sync()
@@ -150,46 +183,55 @@ def forget_cached(folder):
                 os.close(fd)
 
 
+# Seconds within which a backlog must be drained, a safety net.
+DRAIN_S_MAX = 600
+
+
 def backlog(context, broker, row, rate):
-    """Producers at a steady rate; after a while a consumer that drains a cold backlog. The producers' latency before it and
-    during it."""
+    """Producers at a steady rate; after a while a consumer that drains a cold backlog, while they go on. The producers' latency
+    before it and during it. Where the broker has a limit of memory, it holds from its start on."""
     old, live = f"{slug(row.name)}-old", slug(row.name)
-    fill(context, broker, old, row, int(row.extra["bytes"] * context.size))
+    size = int(row.extra["bytes"] * context.size)
+    fill(context, broker, old, row, size)
     forget_cached(broker.dir / "data")
-    before_s, limit = max(3, context.seconds), 900
-    found, failure = {}, []
-
-    def steady():
-        # Longer than any drain should take; what counts ends with the drain.
-        args = ["--topic", live, "--create", "--delete", *row.args, "--rate", str(int(rate)), "--warmup", "1s",
-                "--duration", f"{before_s * 2 + 8}s"]
-        try:
-            found["producers"] = perf(context, broker, "produce", args, limit)
-        except Failed as error:
-            failure.append(error)
-
-    # The two tools write their results into different files, as both run at once.
-    thread = threading.Thread(target=steady, daemon=True)
-    thread.start()
-    time.sleep(before_s + 1.5)
-    out = broker.dir / "drain.json"
-    begun = time.monotonic()
-    command = [context.binary, "perf", "consume", "--bootstrap-server", broker.bootstrap, "--quiet", "--json", out, "--topic",
-               old, "--consumers", "2", "--stop-at-end", "--delete"]
-    status, said = process.run(command, limit, context.client_cpus)
-    drained_s = time.monotonic() - begun
-    thread.join()
-    if failure or status != 0:
-        raise Failed(str(failure[0]) if failure else f"draining: {said[-1000:]}")
-    return {**backlog_figures(found["producers"], before_s, drained_s), "rate": rate, "perf": found["producers"],
-            "drain": json.loads(out.read_text())}
+    before_s = max(3, context.seconds)
+    producers = Producers(context, broker, ["--topic", live, "--create", *row.args, "--rate", str(int(rate)), "--warmup", "1s",
+                                            "--duration", f"{before_s + DRAIN_S_MAX}s"])
+    try:
+        time.sleep(before_s + 1.5)
+        room = memory_left(broker)
+        out, begun, begun_wall = broker.dir / "drain.json", time.monotonic(), time.time()
+        command = [context.binary, "perf", "consume", "--bootstrap-server", broker.bootstrap, "--quiet", "--json", out, "--topic",
+                   old, "--consumers", "2", "--stop-at-end", "--delete"]
+        status, said = process.run(command, DRAIN_S_MAX, context.client_cpus)
+        drained_s = time.monotonic() - begun
+        if status != 0:
+            raise Failed(f"draining: {said[-1000:]}")
+        result = producers.end(60)
+    finally:
+        producers.kill()
+    found = {**backlog_figures(result, begun_wall - result["started_ms"] / 1000, drained_s), **room, "rate": rate,
+             "backlog_mib": size / (1 << 20), "perf": result, "drain": json.loads(out.read_text())}
+    return {**found, **failed(result)}
 
 
-def backlog_figures(producers, before_s, drained_s):
-    """Latencies of the seconds before the drain and of those during it: the worst second of each."""
-    seconds = [s for s in producers["seconds"] if s["measured"]]
-    before = seconds[: int(before_s)]
-    during = seconds[int(before_s): int(before_s) + max(1, round(drained_s))]
+def memory_left(broker):
+    """The limit of memory and what of it is left to the page cache; nothing without a limit."""
+    if not broker.group:
+        return {}
+    left = broker.group.limit - process.memory(broker.pid)[0]
+    return {"memory_limit_mib": broker.group.limit / (1 << 20), "cache_room_mib": left / (1 << 20)}
+
+
+def backlog_figures(producers, begun_s, drained_s):
+    """Latencies of the seconds before the drain and of those during it: the worst second of each. The drain begins `begun_s` seconds
+    after the measurement of the producers."""
+    before, during = [], []
+    for i, second in enumerate(s for s in producers["seconds"] if s["measured"]):
+        if i + 1 <= begun_s:
+            before.append(second)
+        elif i < begun_s + drained_s:
+            during.append(second)
     worst = lambda some: max((s["p99_us"] for s in some), default=0) / 1000
     return {"drain_s": drained_s, "p99_before_ms": worst(before), "p99_during_ms": worst(during)}
 

@@ -30,6 +30,25 @@ class Row:
     note: str = ""
     # Systems that are left out, for which it would take far too long.
     without: tuple = ()
+    # The first so many passes measure it; None: as `passes` says.
+    passes_max: int | None = None
+    # Bytes of memory for the broker and the page cache of its files together.
+    memory: int | None = None
+    # Measured against the ceiling too.
+    ceiling: bool = False
+
+    @property
+    def is_core(self):
+        """Whether it is what every comparison is about: in `quick` too."""
+        return "quick" in self.sets
+
+    @property
+    def passes(self):
+        """How many of the passes measure it. Those of `full` alone are content with two, so that `full` ends in time: once in each
+        order of the systems."""
+        if self.passes_max or self.apart:
+            return self.passes_max or 1
+        return 2 if self.sets == ("full",) else 1000
 
 
 ROWS = []
@@ -61,10 +80,10 @@ for partitions in (1, 16, 100, 288):
     name = f"1 KiB, {of(partitions, 'partition')}"
     at = f"--partitions {partitions} {KIB} --batches-per-request 4"
     row(name, "produce", "quick full" if partitions == 16 else "full", at, control=partitions == 16,
-        group="1 KiB by partitions", x=partitions)
+        group="1 KiB by partitions", x=partitions, ceiling=partitions == 16)
     for part in (50, 80, 95):
         row(f"{name}, {part} % of the own maximum", "produce", "full", f"{at} --linger-ms 1",
-            rate=("own", part / 100, name), group=f"{name}, as load grows", x=part)
+            rate=("own", part / 100, name), group=f"{name}, as load grows", x=part, passes_max=1)
 row("1 KiB, 16 partitions, 50 % of Kafka's maximum", "produce", "quick full", f"--partitions 16 {KIB} --linger-ms 1 --batches-per-request 4",
     rate=("kafka", 0.5, KIB_MAX), control=True)
 row("end to end, 1 KiB, 6 partitions, 10,000 records/s", "e2e", "quick full",
@@ -72,9 +91,11 @@ row("end to end, 1 KiB, 6 partitions, 10,000 records/s", "e2e", "quick full",
 
 # Many requests.
 row("64 producers, single 100 B records", "produce", "quick full",
-    "--partitions 64 --record-size 100 --batch-size 1 --producers 64 --in-flight 1 --acks all --idempotent")
+    "--partitions 64 --record-size 100 --batch-size 1 --producers 64 --in-flight 1 --acks all --idempotent",
+    ceiling=True)
 row("64 partitions, single 1 KiB records", "produce", "quick full",
-    "--partitions 64 --record-size 1k --batch-size 1 --producers 1 --in-flight 5 --batches-per-request 64 --acks all --idempotent")
+    "--partitions 64 --record-size 1k --batch-size 1 --producers 1 --in-flight 5 --batches-per-request 64 --acks all --idempotent",
+    ceiling=True)
 for producers in (50, 100, 400):
     row(f"keys over 100 partitions, {of(producers, 'producer')}", "produce", "full",
         f"--partitions 100 --record-size 512 --producers {producers} --acks all --idempotent --spread record --linger-ms 5 "
@@ -96,8 +117,10 @@ for readers in (1, 3, 10):
     row(f"fan-out 1:{readers}, 1 KiB, 5,000 records/s", "e2e", "full",
         f"--partitions 16 --record-size 1k --producers 2 --acks all --idempotent --fanout {readers}", rate=5_000,
         group="fan-out", x=readers)
+# Larger than all the memory that the broker and its page cache have, of which the heap of Kafka leaves some hundred MiB.
 row("cold backlog drained while producers go on", "backlog", "full", "--partitions 16 --record-size 1k --producers 4 --acks all --idempotent",
-    rate=("kafka", 0.5, KIB_MAX), extra={"bytes": 2 << 30}, without=("kafka-flush1",))
+    rate=("kafka", 0.5, KIB_MAX), extra={"bytes": 3 << 30}, apart=True, passes_max=2, memory=2 << 30, without=("kafka-flush1",),
+    note="the broker and the page cache of its files have 2 GiB of memory together")
 
 # Codecs, passed through.
 for codec in ("gzip", "snappy", "lz4", "zstd"):
@@ -120,7 +143,7 @@ for members, sets, roll in ((100, "quick", "--roll 20 --roll-steps 3"), (1000, "
             f"--protocol {protocol} --partitions {members} --members {members} --heartbeat-interval 500ms {roll}", apart=True,
             note="both brokers gather joins for group.consumer.assignment.interval.ms, a second, and members learn the outcome with their "
                  "next heartbeat, of which there are two a second" if protocol == "consumer" else "",
-            without=("kafka-flush1",) if sets == "quick" else ())
+            without=("kafka-flush1",))
 for protocol in ("classic", "consumer"):
     row(f"1,000 groups of 10 members, {protocol}", "group", "full",
         f"--protocol {protocol} --partitions 10 --groups 1000 --members 10 --heartbeat-interval 3s --connections 64", apart=True,
@@ -139,14 +162,15 @@ row("load of 100,000 offsets", "loading", "quick", "--partitions 100", extra={"c
 row("kafka-producer-perf-test, 1 KiB, 16 partitions", "java_produce", "quick full", extra={"records": 200_000, "size": 1024, "partitions": 16},
     note="the Java client takes most of the machine: it is what this row measures")
 # Both at one rate, with the client's default linger: the two should tell the same.
-row("kafka-producer-perf-test, 1 KiB, 5,000 records/s", "java_produce", "full", rate=5_000,
+row("kafka-producer-perf-test, 1 KiB, 5,000 records/s", "java_produce", "full", rate=5_000, passes_max=1,
     extra={"records": 50_000, "size": 1024, "partitions": 16})
 row("the same by odradek perf", "produce", "full",
-    "--partitions 16 --record-size 1k --batch-size 16k --batches-per-request 16 --linger-ms 5 --acks all --idempotent", rate=5_000)
+    "--partitions 16 --record-size 1k --batch-size 16k --batches-per-request 16 --linger-ms 5 --acks all --idempotent", rate=5_000,
+    passes_max=1)
 for protocol in ("classic", "consumer"):
-    row(f"kafka-consumer-perf-test, 1 KiB, {protocol}", "java_consume", "full", "--partitions 16 --record-size 1k",
+    row(f"kafka-consumer-perf-test, 1 KiB, {protocol}", "java_consume", "full", "--partitions 16 --record-size 1k", passes_max=1,
         extra={"bytes": 512 << 20, "protocol": protocol})
-row("kafka-e2e-latency, 100 B", "java_e2e", "full", extra={"records": 5_000, "size": 100})
+row("kafka-e2e-latency, 100 B", "java_e2e", "full", extra={"records": 5_000, "size": 100}, passes_max=1)
 
 # From one core to all, without Java.
 SCALE_MAX = "scale: 1 KiB, maximum"
