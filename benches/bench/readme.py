@@ -69,6 +69,8 @@ def renew(root, out):
     old = shown(text)
     if not old:
         return f"{path} has no part for a result; it begins with <!-- bench: FOLDER; made by scripts/bench readme; do not edit -->"
+    if not out.resolve().is_relative_to(root.resolve()) or not (out / "samples.json").is_file():
+        return f"scripts/bench readme: {out} is no result below {root}"
     folder = out.resolve().relative_to(root.resolve()).as_posix()
     path.write_text(text.replace(old[0], of_result(root, folder)))
     return None

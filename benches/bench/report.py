@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import sys
 
 import aims
 import plots
@@ -255,5 +256,8 @@ def write(out, meta, samples):
 
 def again(out):
     """Makes a report anew from its samples."""
-    found = json.loads((out / "samples.json").read_text())
-    write(out, found["meta"], found["samples"])
+    try:
+        found = json.loads((out / "samples.json").read_text())
+        write(out, found["meta"], found["samples"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        sys.exit(f"scripts/bench report: {out} is no result: {error}")

@@ -1,7 +1,12 @@
 """Tests of what the harness computes: python3 -m unittest discover -s benches/bench -p tests.py"""
 
+import contextlib
 import importlib.util
+import io
+import os
 import re
+import subprocess
+import sys
 import tempfile
 import unittest
 import xml.etree.ElementTree as xml
@@ -9,14 +14,22 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import aims
+import cgroup
 import compare
+import estimate
 import figures
+import hot
 import passes
+import plots
+import process
 import readme
 import report
 import run_rows
 import svg
+import systems
 import workloads
+
+SMALL = "64 producers, single 100 B records"
 
 
 def runner():
@@ -119,9 +132,152 @@ class Tests(unittest.TestCase):
         self.assertNotIn("p99_ms", found)
 
     def test_the_seconds_of_a_drain_are_set_apart(self):
-        seconds = [{"measured": i > 0, "p99_us": us} for i, us in enumerate([99000, 1000, 2000, 8000, 9000, 3000])]
-        found = run_rows.backlog_figures({"seconds": seconds}, 2, 2.1)
-        self.assertEqual((found["p99_before_ms"], found["p99_during_ms"]), (2, 9))
+        seconds = [{"measured": i > 0, "p99_us": us} for i, us in enumerate([99000, 1000, 2000, 8000, 9000, 3000, 50000])]
+        for begun, drained, before, during in ((2, 2.1, 2, 9), (2.5, 1, 2, 9), (2, 0.5, 2, 8), (0.5, 0.1, 0, 1), (2, 60, 2, 50)):
+            found = run_rows.backlog_figures({"seconds": seconds}, begun, drained)
+            self.assertEqual((found["p99_before_ms"], found["p99_during_ms"]), (before, during), (begun, drained))
+
+    def test_a_memory_group_is_made_below_our_own(self):
+        with tempfile.TemporaryDirectory() as folder:
+            root = Path(folder)
+            for said, files, expected in (
+                ("9:name=systemd:/\n4:memory:/a/b\n0::/\n", ["memory/a/b/x"], "memory/a/b"),
+                ("4:memory:/elsewhere\n0::/\n", [], None),
+                ("3:cpu:/a\n", [], None),
+                ("0::/own\n", ["own/cgroup.subtree_control=cpu memory"], "own"),
+                ("0::/up/own\n", ["up/cgroup.subtree_control=memory", "up/own/cgroup.subtree_control="], "up"),
+                ("0::/none/own\n", ["none/own/cgroup.subtree_control=cpu"], None),
+            ):
+                for file in files:
+                    name, _, text = file.partition("=")
+                    (root / name).parent.mkdir(parents=True, exist_ok=True)
+                    (root / name).write_text(text)
+                if expected is None:
+                    with self.assertRaises(cgroup.NotAllowed, msg=said):
+                        cgroup.parent_of(said, root)
+                else:
+                    self.assertEqual(cgroup.parent_of(said, root)[0], root / expected, said)
+
+    @unittest.skipIf(cgroup.why_not(), "no memory cgroups here")
+    def test_a_memory_group_limits_the_page_cache_of_a_process_and_goes(self):
+        limit = 32 << 20
+        group = cgroup.Group(limit, "test")
+        try:
+            with tempfile.TemporaryDirectory() as folder:
+                command = ["dd", "if=/dev/zero", f"of={folder}/file", "bs=1M", "count=96", "status=none"]
+                self.assertEqual(process.start(command, group=group).wait(), 0)
+                self.assertLessEqual(group.cached(), limit)
+                self.assertGreater(group.cached(), 0)
+        finally:
+            group.remove()
+        self.assertFalse(group.folder.exists())
+
+    def test_rows_are_measured_as_often_as_they_say_by_those_who_can(self):
+        rows = workloads.rows_of("full", re.compile("."))
+        names = lambda *args: [r.name for r in passes.rows_for(*args)]
+        small, cold, own = SMALL, "cold backlog drained while producers go on", "1 KiB, 1 partition, 80 % of the own maximum"
+        for system, number, all_passes, there, absent in (
+            ("odradek-written", 1, False, (small, cold, own), ()),
+            ("odradek-written", 2, False, (small, cold), (own,)),
+            ("odradek-written", 3, False, (small,), (cold, own)),
+            ("odradek-written", 3, True, (small, own), (cold,)),
+            ("kafka-flush1", 1, False, (small,), (cold,)),
+            ("reactor", 1, False, (small,), (cold, own, "offset commits")),
+            ("tansu", 3, False, (small,), (own, "offset commits")),
+            ("odradek-written (again)", 1, False, ("1 KiB, 16 partitions",), (small, cold)),
+        ):
+            found = names(system, rows, number, all_passes)
+            self.assertLessEqual(set(there), set(found), (system, number))
+            self.assertFalse(set(absent) & set(found), (system, number))
+        self.assertEqual(len(names("reactor", rows, 1)), 3)
+
+    def test_a_full_run_ends_in_time(self):
+        sets = runner().SETS
+        self.assertLess(estimate.of_set("full", sets["full"]) / 60, 85)
+        self.assertLess(estimate.of_set("quick", sets["quick"]) / 60, 20)
+        context = SimpleNamespace(seconds=4, warmup_s=1, size=1)
+        for r in workloads.ROWS:
+            for system in systems.SYSTEMS.values():
+                self.assertGreater(estimate.of_row(context, r, system), 1)
+
+    def test_a_lost_system_costs_its_rows_and_not_the_run(self):
+        with tempfile.TemporaryDirectory() as folder:
+            program = Path(folder) / "broker"
+            # Formats, and then ends at once instead of serving.
+            program.write_text("#!/bin/sh\n[ $1 = format ] && exit 0\necho no ring; exit 3\n")
+            program.chmod(0o755)
+            context = SimpleNamespace(disk=Path(folder), ports=None, cores=None, broker_cpus=None, binary=program, env={}, keep=False,
+                                      root=Path(folder), no_groups="", size=1)
+            run = passes.Run(context, Path(folder), META)
+            run.total = 2
+            rows = workloads.rows_of("quick", re.compile("single"))
+            with contextlib.redirect_stderr(io.StringIO()):
+                passes.one_system(run, "odradek-written", 1, rows)
+            self.assertEqual([s["row"] for s in run.samples], [r.name for r in rows])
+            for s in run.samples:
+                self.assertIn("ended at once: no ring", s["failed"])
+            self.assertEqual(sorted(f.name for f in Path(folder).iterdir()), ["broker", "samples.json"])
+
+    def test_the_ceiling_is_told_apart_from_brokers(self):
+        samples = [sample("odradek-written", SMALL, 1, requests_per_cpu_s=70, records_per_s=5),
+                   sample("odradek-durable", SMALL, 1, requests_per_cpu_s=40, records_per_s=5),
+                   sample("kafka", SMALL, 1, requests_per_cpu_s=10, records_per_s=5),
+                   sample("reactor", SMALL, 1, requests_per_cpu_s=100, records_per_s=9)]
+        meta = {**META, "systems": ["odradek-written", "kafka", "odradek-durable", "reactor"]}
+        text = report.markdown(meta, samples, [])
+        self.assertIn(f"| {SMALL} | 100 | odradek-written | 70 | 70% |", text)
+        self.assertIn(f"| {SMALL} | 100 | odradek-durable | 40 | 40% |", text)
+        self.assertIn(f"at least x0.6 | x0.7 | {SMALL} | met |", text)
+        self.assertNotIn("/ reactor", text)
+        lines = plots.panels(report.Samples(meta, samples), "records_per_s")
+        self.assertEqual([name for name, *_ in lines[0][1]], ["odradek-written", "kafka", "odradek-durable"])
+
+    def test_functions_of_a_profile_are_understood(self):
+        said = ("    25.38%  [.] broker::handlers::produce::{{closure}}      -      -            \n"
+                "     2.00%  [k] copy_user_generic\n\n# (Tip: x)\n")
+        self.assertEqual(hot.functions(said), [[25.38, "[.] broker::handlers::produce::{{closure}}"], [2.0, "[k] copy_user_generic"]])
+        samples = [sample("odradek-written", SMALL, 1, requests_per_cpu_s=10), sample("kafka", SMALL, 1, requests_per_cpu_s=10)]
+        found = hot.missed(report.Samples(META, samples))
+        self.assertEqual(list(found), [(SMALL, "odradek-written")])
+        text = report.markdown({**META, "hot": [{"row": SMALL, "system": "odradek-written", "aims": ["x"], "functions": [[25.38, "f"]]}]},
+                               samples, [])
+        self.assertIn("| 25.4 % | `f` |", text)
+
+    def test_what_cannot_be_done_is_said_before_anything_starts(self):
+        command = [sys.executable, str(Path(__file__).parent), "--root", str(Path(__file__).parents[2])]
+        for args, needle in (
+            (["quick", "--rows", "("], "is no expression"), (["quick", "--rows", "nothing like it"], "no workload of quick matches"),
+            (["quick", "--systems", "redis"], "no system is called 'redis'"), (["quick", "--systems", "kafka,kafka"], "names a system twice"),
+            (["scale", "--systems", "reactor"], "scale uses nothing but the built binary"),
+            (["quick", "--repeats", "0"], "--repeats 0"), (["quick", "--seconds", "-1"], "--seconds -1"),
+            (["quick", "--size", "nan"], "--size nan"), (["quick", "--port", "70000"], "--port 70000"),
+            (["quick", "--disk", "/nowhere"], "--disk /nowhere is no folder"), (["quick", "--out", "/dev/null"], "--out /dev/null is no folder"),
+            (["compare", "/nowhere", "/nowhere"], "is no result"), (["report", "/nowhere"], "is no result"),
+            (["readme", "/nowhere"], "is no result"),
+        ):
+            done = subprocess.run([*command, *args], capture_output=True, text=True)
+            self.assertNotEqual(done.returncode, 0, args)
+            self.assertIn(needle, done.stderr, args)
+            self.assertNotIn("Traceback", done.stderr, args)
+
+    def test_a_step_that_takes_more_instructions_fails(self):
+        script = Path(__file__).parents[2] / "scripts/instruction-counts"
+        head = "# instructions of one step; rustc 1, x86_64, glibc 2, valgrind 3, CPU with avx2\n"
+        with tempfile.TemporaryDirectory() as folder:
+            record, counts = Path(folder) / "record", Path(folder) / "counts"
+            record.write_text(f"{head}a\t10000\nb\t20000\n")
+            for text, status, needle in (
+                (f"{head}a\t10500\nb\t20000\n", 0, "a: 10500 instructions, 10000 recorded\n"),
+                (f"{head}a\t10600\nb\t20000\n", 1, "a: 10600 instructions, 10000 recorded: more than 5 % above"),
+                (f"{head}a\t10000\nb\t20000\nc\t1\n", 1, "c: 1 instructions, not in the record"),
+                (f"{head}a\t10000\n", 1, "b: in the record, and no such step exists"),
+                (f"{head.replace('avx2', 'avx')}a\t10600\nb\t20000\n", 0, "NOT COMPARED"),
+            ):
+                counts.write_text(text)
+                done = subprocess.run([script, "--counts", counts], capture_output=True, text=True,
+                                      env={**os.environ, "INSTRUCTION_RECORD": str(record)})
+                self.assertEqual(done.returncode, status, (text, done.stdout, done.stderr))
+                self.assertIn(needle, done.stdout + done.stderr)
 
     def test_a_report_tells_medians_drift_and_losses(self):
         samples = []
