@@ -7,7 +7,6 @@ import re
 import resource
 import shutil
 import signal
-import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -104,7 +103,7 @@ def tansu_of(args, names):
         return names, program, []
     if args.systems is not None:
         passes.say(f"building tansu {TANSU}, for many minutes")
-        built = subprocess.run([args.root / "scripts/install-peers", "--rust-broker"]).returncode == 0
+        built = process.build([args.root / "scripts/install-peers", "--rust-broker"])
         if not built or not os.access(program, os.X_OK):
             refuse(f"tansu {TANSU} does not build here; leave it out with --systems")
         return names, program, []
@@ -118,7 +117,7 @@ def echo_broker(args, names):
     if "reactor" in names:
         passes.say("building the ceiling")
         command = ["cargo", "build", "--release", "--quiet", "-p", "odradek-benches", "--bin", "echo_broker"]
-        if subprocess.run(command, cwd=args.root).returncode:
+        if not process.build(command, args.root):
             refuse("the ceiling, echo_broker, does not build; leave it out with --systems")
     return path.resolve()
 
@@ -130,7 +129,7 @@ def binary(args):
     path = Path(given) if given else target / "release/odradek"
     if not given and not (args.set == "scale" and path.exists()):
         passes.say("building the release binary")
-        if subprocess.run(["cargo", "build", "--release", "--quiet", "-p", "odradek"], cwd=args.root).returncode:
+        if not process.build(["cargo", "build", "--release", "--quiet", "-p", "odradek"], args.root):
             refuse("the release binary does not build")
     if not os.access(path, os.X_OK):
         refuse(f"{path} is no program; build it, or say --bin")
@@ -177,7 +176,7 @@ def check(args, names, rows):
     libs = Path(os.environ.get("ODRADEK_KAFKA_LIBS", args.root / ".cache/kafka-4.4.0/libs"))
     if java and not libs.is_dir():
         passes.say("installing the peers")
-        if subprocess.run([args.root / "scripts/install-peers", "--quiet"]).returncode or not libs.is_dir():
+        if not process.build([args.root / "scripts/install-peers"]) or not libs.is_dir():
             refuse(f"Apache Kafka is missing from {libs} and could not be installed")
     # Raised for brokers and tools alike, where the system allows more than it gives.
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -188,6 +187,8 @@ def check(args, names, rows):
 
 
 def measure(args):
+    # SIGTERM is as good as Ctrl-C: brokers are stopped, and what was measured is reported.
+    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
     names, rows = wanted_systems(args), wanted_rows(args)
     check(args, names, rows)
     names, tansu, left_out = tansu_of(args, names)
@@ -214,8 +215,6 @@ def measure(args):
     run = passes.Run(context, out, meta, args.repeats is not None)
     for line in left_out:
         passes.say(line)
-    # SIGTERM is as good as Ctrl-C: brokers are stopped, and what was measured is reported.
-    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
     status = 0
     try:
         if args.set == "scale":
@@ -261,7 +260,11 @@ def main():
         return sys.exit(readme.renew(args.root, args.out))
     if args.set == "list":
         return show_list()
-    return measure(args)
+    try:
+        return measure(args)
+    except KeyboardInterrupt:
+        # While something is built, or a second time while the report is written.
+        sys.exit(130)
 
 
 if __name__ == "__main__":

@@ -229,6 +229,8 @@ def bound(sample, cpus):
     otherwise."""
     if sample.get("foreign_cores", 0) > FOREIGN_CORES_MAX:
         return "disturbed"
+    if sample.get("cache_room_mib", 0) >= sample.get("backlog_mib", float("inf")):
+        return "the backlog fits the page cache"
     client, broker = sample.get("client_cores"), sample.get("broker_cores")
     if client is None or broker is None or sample.get("rate"):
         return ""

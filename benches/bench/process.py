@@ -48,6 +48,17 @@ def run(command, timeout, cpus=None, env=None):
             process.wait()
 
 
+def build(command, cwd=None):
+    """Runs what builds or installs something, with all its output; true when it succeeds. Interrupted, all that it started ends too."""
+    process = subprocess.Popen([str(c) for c in command], stdin=subprocess.DEVNULL, cwd=cwd, preexec_fn=lambda: _child(None))
+    try:
+        return process.wait() == 0
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGTERM)
+            process.wait()
+
+
 def cpu_seconds(pid):
     """User and system CPU seconds of a process so far."""
     fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()

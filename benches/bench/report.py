@@ -13,7 +13,7 @@ from systems import ACROSS, PAIRS, PEERS, SYSTEMS, control_of, system_of
 
 # What the ratios tell, and the order of the overview.
 RATIOS = ["records_per_s", "broker_cpu_s_per_gib", "requests_per_cpu_s", "p99_ms", "p99_9_ms", "idle_cores", "rss_mib",
-          "start_s", "restart_s", "drain_s", "stable_s", "roll_s", "heartbeats_per_cpu_s", "commits_per_s", "commits_per_cpu_s",
+          "start_s", "restart_s", "drain_s", "p99_before_ms", "p99_during_ms", "stable_s", "roll_s", "heartbeats_per_cpu_s", "commits_per_s", "commits_per_cpu_s",
           "loaded_s", "load_s", "bytes_per_member", "bytes_per_commit"]
 # At a rate that the client keeps, both brokers take what is sent; the rest is where the clock stopped.
 SAME_RATE = 0.005

@@ -96,7 +96,9 @@ class Tests(unittest.TestCase):
 
     def test_what_limits_a_row_is_told(self):
         for client, broker, more, expected in ((0.9, 0.5, {}, "client-bound"), (0.5, 1.4, {}, "machine full"), (0.2, 1.0, {}, ""),
-                                               (0.9, 0.5, {"rate": 5}, ""), (0.2, 1.0, {"foreign_cores": 0.5}, "disturbed")):
+                                               (0.9, 0.5, {"rate": 5}, ""), (0.2, 1.0, {"foreign_cores": 0.5}, "disturbed"),
+                                               (0.2, 0.2, {"cache_room_mib": 900, "backlog_mib": 800}, "the backlog fits the page cache"),
+                                               (0.2, 0.2, {"cache_room_mib": 900, "backlog_mib": 1000}, "")):
             told = figures.bound({"client_cores": client, "broker_cores": broker, "client_threads": 1, **more}, 2)
             self.assertEqual(told, expected)
 
