@@ -13,8 +13,10 @@ AROUND_S = {"odradek": 0.3, "kafka": 1, "tansu": 1, "reactor": 0.3}
 BROKER_S = {"odradek": 1, "kafka": 7, "tansu": 1, "reactor": 1}
 # Bytes a second in and out when a row fills a topic and drains it.
 BYTES_PER_S = {"odradek": 300e6, "kafka": 150e6, "tansu": 50e6, "reactor": 1e9}
-# Seconds of rows whose length does not follow from their settings: by kind, for Odradek and for Kafka.
-FIXED_S = {"java_produce": (12, 14), "java_e2e": (12, 15), "java_consume": (10, 12)}
+# Seconds that a JVM of a tool takes beside its records, and the records a second that it sends, produces and consumes one by one, and
+# consumes.
+JAVA_S = 5
+JAVA_RECORDS_PER_S = {"java_produce": 30_000, "java_e2e": 500, "java_consume": 100_000}
 # Rows apart, by name, for the same two. Their brokers create, load or recover much.
 APART_S = {
     "10,000 idle partitions": (25, 240),
@@ -34,11 +36,12 @@ def of_row(context, row, system):
     around, measured = AROUND_S[kind], context.warmup_s + context.seconds
     if row.name in APART_S:
         return APART_S[row.name][is_kafka]
-    if row.kind in FIXED_S:
-        return FIXED_S[row.kind][is_kafka] + row.extra.get("bytes", 0) * context.size / BYTES_PER_S[kind]
+    stored = row.extra.get("bytes", 0) * context.size / BYTES_PER_S[kind]
+    if row.kind in JAVA_RECORDS_PER_S:
+        records = row.extra.get("records", row.extra.get("bytes", 0) // 1024) * context.size
+        return JAVA_S + stored + records / (row.rate or JAVA_RECORDS_PER_S[row.kind])
     if row.kind == "group":
         return 10 + measured
-    stored = row.extra.get("bytes", 0) * context.size / BYTES_PER_S[kind]
     if row.kind == "drain":
         return stored * 2 + 1 + around
     if row.kind == "backlog":
