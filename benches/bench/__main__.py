@@ -186,9 +186,15 @@ def check(args, names, rows):
         refuse(f"only {limit} files may be open, and rows with many connections need 10,000; raise it with ulimit -n")
 
 
+def interrupted(*_):
+    raise KeyboardInterrupt
+
+
 def measure(args):
-    # SIGTERM is as good as Ctrl-C: brokers are stopped, and what was measured is reported.
-    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
+    # Each is as good as Ctrl-C: brokers are stopped, and what was measured is reported. A shell that starts this in the background
+    # has SIGINT ignored, which would last otherwise.
+    for one in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(one, interrupted)
     names, rows = wanted_systems(args), wanted_rows(args)
     check(args, names, rows)
     names, tansu, left_out = tansu_of(args, names)

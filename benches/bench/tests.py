@@ -5,9 +5,11 @@ import importlib.util
 import io
 import os
 import re
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 import xml.etree.ElementTree as xml
 from pathlib import Path
@@ -219,6 +221,34 @@ class Tests(unittest.TestCase):
             for s in run.samples:
                 self.assertIn("ended at once: no ring", s["failed"])
             self.assertEqual(sorted(f.name for f in Path(folder).iterdir()), ["broker", "samples.json"])
+
+    def test_an_interrupted_run_leaves_no_process_and_keeps_its_report(self):
+        for number in (signal.SIGTERM, signal.SIGINT):
+            with tempfile.TemporaryDirectory() as folder:
+                folder = Path(folder)
+                program, started = folder / "odradek", folder / "started"
+                # Starts, and never serves.
+                program.write_text(f"#!/bin/sh\ncase $1 in perf) echo produce;; --version) echo 1;; start) echo $$ > {started}.new; "
+                                   f"mv {started}.new {started}; exec sleep 600;; esac\n")
+                program.chmod(0o755)
+                (folder / "disk").mkdir()
+                # As a shell starts what goes into the background.
+                run = subprocess.Popen(
+                    [sys.executable, str(Path(__file__).parent), "--root", str(Path(__file__).parents[2]), "quick", "--systems",
+                     "odradek-written", "--rows", "single", "--bin", program, "--disk", folder / "disk", "--out", folder / "out"],
+                    stderr=subprocess.PIPE, text=True, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN))
+                try:
+                    while not started.exists():
+                        self.assertIsNone(run.poll(), "it ended before its broker started")
+                        time.sleep(0.02)
+                    run.send_signal(number)
+                    said = run.communicate(timeout=60)[1]
+                finally:
+                    run.kill()
+                self.assertEqual(run.returncode, 130, said)
+                self.assertFalse(Path(f"/proc/{started.read_text().strip()}").exists())
+                self.assertEqual(list((folder / "disk").iterdir()), [])
+                self.assertIn("Cut short: interrupted", (folder / "out/report.md").read_text())
 
     def test_the_ceiling_is_told_apart_from_brokers(self):
         samples = [sample("odradek-written", SMALL, 1, requests_per_cpu_s=70, records_per_s=5),
