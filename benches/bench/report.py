@@ -228,6 +228,8 @@ def markdown(meta, samples, pictures):
         reached = aims.table(s)
         if reached:
             lines += ["\n## Aims\n\nWhat Odradek aims at, in this run; rows that the client or the machine limits count as they are.\n", *reached]
+            why = aims.reasons(s)
+            lines += ["\nWhy aims are missed, and what was tried:\n", *why] if why else []
         lines += where_time_goes(meta)
     lines += drift(s)
     lines += ["\n## Plots\n", *[f"![{title}](plots/{name})\n" for title, name in pictures]]

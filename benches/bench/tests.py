@@ -261,6 +261,7 @@ class Tests(unittest.TestCase):
         self.assertIn(f"| {SMALL} | 100 | odradek-durable | 40 | 40% |", text)
         self.assertIn(f"at least x0.6 | x0.7 | {SMALL} | met |", text)
         self.assertNotIn("/ reactor", text)
+        self.assertIn("\n- no cgroup\n", report.markdown({**meta, "left_out": ["no cgroup"]}, samples, []))
         lines = plots.panels(report.Samples(meta, samples), "records_per_s")
         self.assertEqual([name for name, *_ in lines[0][1]], ["odradek-written", "kafka", "odradek-durable"])
 
@@ -334,6 +335,9 @@ class Tests(unittest.TestCase):
         text = "\n".join(aims.table(report.Samples(META, samples)))
         self.assertIn("| records/s, written | at least x1 | x0.9 | 100 B, 1 producer, acks=all | **missed** |", text)
         self.assertIn("| CPU per GiB, written, against Kafka | at most 1/8 | x0.111 | 1 KiB, 16 partitions | met |", text)
+        text = report.markdown(META, samples, [])
+        self.assertIn("- records/s, written: not known yet", text)
+        self.assertNotIn("- CPU per GiB, written, against Kafka:", text)
         for aim in aims.AIMS:
             self.assertIn(aim.figure, figures.FIGURES)
             if not callable(aim.rows):
