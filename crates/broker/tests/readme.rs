@@ -27,6 +27,9 @@ fn table() -> String {
         .filter(|api| api.info().on_broker && ROWS.iter().all(|row| row.api != **api))
         .map(|api| api.info().name)
         .collect();
+    let names: Vec<&str> = ROWS.iter().filter(|row| row.on_controller()).map(|row| row.api.info().name).collect();
+    writeln!(text, "\nOn controllers' listeners (`--bootstrap-controller`, KIP-919): {}.", names.join(", "))
+        .expect("a String");
     writeln!(text, "\nNot served and not advertised yet ({}): {}.", missing.len(), missing.join(", "))
         .expect("a String");
     text
