@@ -144,6 +144,10 @@ for members, sets, roll in ((100, "quick", "--roll 20 --roll-steps 3"), (1000, "
             note="both brokers gather joins for group.consumer.assignment.interval.ms, a second, and members learn the outcome with their "
                  "next heartbeat, of which there are two a second" if protocol == "consumer" else "",
             without=("kafka-flush1",))
+    # What the second above hides: each join is an assignment of its own.
+    row(f"one group of {members:,} members, consumer, no assignment interval", "group", sets,
+        f"--protocol consumer --partitions {members} --members {members} --heartbeat-interval 200ms "
+        "--group-config consumer.assignment.interval.ms=0", apart=True, without=("kafka-flush1",))
 for protocol in ("classic", "consumer"):
     row(f"1,000 groups of 10 members, {protocol}", "group", "full",
         f"--protocol {protocol} --partitions 10 --groups 1000 --members 10 --heartbeat-interval 3s --connections 64", apart=True,

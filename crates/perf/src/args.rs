@@ -105,6 +105,9 @@ pub struct GroupArgs {
     /// The beginning of the groups' names; the same groups cannot be used by two protocols at once
     #[arg(long, value_name = "NAME", default_value = "perf")]
     pub(crate) group_prefix: String,
+    /// Setting of the groups, such as consumer.assignment.interval.ms=0; may be repeated
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub(crate) group_config: Vec<String>,
     /// Time between two heartbeats of a member outside of the measurement; by default 3s, or what the broker says
     #[arg(long, value_name = "TIME", value_parser = units::duration)]
     pub(crate) heartbeat_interval: Option<Duration>,

@@ -12,6 +12,8 @@ use wire::create_topics_request::{CreatableTopic, CreatableTopicConfig, CreateTo
 use wire::create_topics_response::CreateTopicsResponse;
 use wire::delete_topics_request::DeleteTopicsRequest;
 use wire::delete_topics_response::DeleteTopicsResponse;
+use wire::incremental_alter_configs_request::{AlterConfigsResource, AlterableConfig, IncrementalAlterConfigsRequest};
+use wire::incremental_alter_configs_response::IncrementalAlterConfigsResponse;
 use wire::init_producer_id_request::InitProducerIdRequest;
 use wire::init_producer_id_response::InitProducerIdResponse;
 use wire::list_offsets_request::{ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic};
@@ -31,8 +33,13 @@ pub(crate) const LEADER_STEPS_MAX: u32 = 300;
 const LEADER_PAUSE_MS_MIN: u64 = 10;
 /// The longest pause.
 const LEADER_PAUSE_MS_MAX: u64 = 1000;
-/// Partitions created by one request, and topics deleted by one: brokers refuse a change of more than 10,000 records.
+/// Partitions created by one request, and topics deleted or groups set by one: brokers refuse a change of more than 10,000 records.
 const PARTITIONS_PER_REQUEST_MAX: usize = 1000;
+
+/// Settings of groups in IncrementalAlterConfigs.
+const RESOURCE_TYPE_GROUP: i8 = 32;
+/// The operation that gives a setting a value.
+const OPERATION_SET: i8 = 0;
 
 /// The versions that the brokers speak.
 #[derive(Clone, Debug, Default)]
@@ -227,6 +234,37 @@ impl Admin {
             for topic in &said.responses {
                 let name = topic.name.as_deref().unwrap_or("");
                 check(topic.error_code, || format!("deleting topic {name}"))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives each of the groups the settings; they need not exist.
+    pub(crate) async fn configure(&mut self, groups: &[String], configs: &[(String, String)]) -> Result<(), String> {
+        if configs.is_empty() {
+            return Ok(());
+        }
+        let key = ApiKey::IncrementalAlterConfigs;
+        let version = self.versions.pick(key, 1)?;
+        let set = |(name, value): &(String, String)| AlterableConfig {
+            name: name.clone().into(),
+            config_operation: OPERATION_SET,
+            value: Some(value.clone().into()),
+        };
+        for some in groups.chunks(PARTITIONS_PER_REQUEST_MAX) {
+            let resources = some.iter().map(|group| AlterConfigsResource {
+                resource_type: RESOURCE_TYPE_GROUP,
+                resource_name: group.into(),
+                configs: configs.iter().map(set).collect(),
+            });
+            let request = IncrementalAlterConfigsRequest { resources: resources.collect(), validate_only: false };
+            let (frame, id) = self.asking.ask_soon(key, version, &request).await?;
+            let said: IncrementalAlterConfigsResponse<'_> = answer(&frame, key, version, id)?;
+            for told in &said.responses {
+                check(told.error_code, || {
+                    let why = told.error_message.as_deref().unwrap_or("");
+                    format!("settings of group {}: {why}", told.resource_name)
+                })?;
             }
         }
         Ok(())

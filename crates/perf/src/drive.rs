@@ -79,7 +79,8 @@ impl Tally {
         let at_ns = now().mono_ns;
         let mut second = self.second.borrow_mut();
         match done {
-            Ok(Done::Nothing) => {}
+            // In an open loop it was due all the same.
+            Ok(Done::Nothing) => second.sent.unsent += u64::from(!self.sharp && from_ns >= self.measure_ns),
             Ok(Done::Answered { records, errors }) => {
                 errors.iter().for_each(|(code, count)| second.sent.fail(*code, *count));
                 let measured = if self.sharp {

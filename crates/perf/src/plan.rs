@@ -119,11 +119,7 @@ impl Plan {
             let (host, port) = parts.ok_or_else(|| format!("{text:?} is no HOST:PORT"))?;
             bootstrap.push(resolve(host.trim_start_matches('[').trim_end_matches(']'), port)?);
         }
-        let mut topic_configs = Vec::new();
-        for text in &target.topic_config {
-            let (key, value) = text.split_once('=').ok_or_else(|| format!("{text:?} is no KEY=VALUE"))?;
-            topic_configs.push((key.to_owned(), value.to_owned()));
-        }
+        let topic_configs = key_values(&target.topic_config)?;
         let names: Vec<String> = match target.topics {
             None => target.topic,
             Some(n) => target.topic.iter().flat_map(|name| (0..n).map(move |i| format!("{name}-{i}"))).collect(),
@@ -253,6 +249,15 @@ fn read(args: Read) -> Result<ReadPlan, String> {
         from: From::Beginning,
         stop_at_end: false,
     })
+}
+
+/// Settings as the command line has them, KEY=VALUE.
+pub(crate) fn key_values(texts: &[String]) -> Result<Vec<(String, String)>, String> {
+    let parse = |text: &String| {
+        let (key, value) = text.split_once('=').ok_or_else(|| format!("{text:?} is no KEY=VALUE"))?;
+        Ok((key.to_owned(), value.to_owned()))
+    };
+    texts.iter().map(parse).collect()
 }
 
 /// Refuses a number outside of its bounds.

@@ -27,7 +27,7 @@ use crate::group::member::{CLASSIC_INTERVAL_MS, Member, Order, Standing};
 use crate::idle::CONNECTING_MAX;
 use crate::link::Link;
 use crate::meter::Meters;
-use crate::plan::{Plan, enough_files, within};
+use crate::plan::{Plan, enough_files, key_values, within};
 use crate::report::{Usages, latency_text};
 use crate::units::grouped;
 use crate::watch::Snapshot;
@@ -52,6 +52,7 @@ pub(crate) fn run(args: GroupArgs) -> Result<Told, String> {
 /// The checked command line.
 pub(crate) fn plan(args: &GroupArgs) -> Result<Plan, String> {
     let mut plan = Plan::base("group", args.target.clone(), None, args.run.clone())?;
+    key_values(&args.group_config)?;
     plan.duration = Some(args.duration);
     plan.warmup = args.warmup;
     within("--topic", plan.topics.len(), 1, 1)?;
@@ -141,9 +142,11 @@ impl Phase {
 
 async fn group(args: GroupArgs) -> Result<Told, String> {
     let plan = plan(&args)?;
+    let configs = key_values(&args.group_config)?;
     let mut admin = Admin::connect(&plan.bootstrap).await?;
     let view = admin.prepare(&plan).await?;
     let groups: Vec<String> = (0..args.groups).map(|i| group_name(&args.group_prefix, i)).collect();
+    admin.configure(&groups, &configs).await?;
     let addresses = coordinators(&mut admin, &groups).await?;
     let before = Snapshot::take(&args.run);
     let connecting_ns = now().mono_ns;
@@ -179,7 +182,7 @@ async fn group(args: GroupArgs) -> Result<Told, String> {
     json["settings"]["load"] = json!({
         "protocol": world.protocol(), "groups": world.plan.groups, "members": world.plan.members,
         "connections": world.plan.connections, "in_flight": world.plan.in_flight, "rate": world.plan.rate,
-        "roll": world.plan.roll, "topic_partitions": world.partitions,
+        "roll": world.plan.roll, "group_configs": world.plan.group_config, "topic_partitions": world.partitions,
     });
     json["connected_s"] = connected_s.into();
     json["left_s"] = left_s.into();
@@ -480,6 +483,7 @@ mod tests {
             ("group --heartbeat-interval 0", "--heartbeat-interval"),
             ("group --protocol share", "invalid value"),
             ("group --topic a,b", "--topic"),
+            ("group --group-config consumer.assignment.interval.ms", "KEY=VALUE"),
             ("group --json /nowhere/at/all.json", "no folder"),
         ] {
             let said = planned(line).err().unwrap_or_else(|| panic!("{line} is accepted"));
