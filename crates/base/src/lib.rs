@@ -4,11 +4,13 @@
 //! to it, randomness comes from a seeded [`Prng`].
 
 mod bounded;
+mod few;
 mod prng;
 mod time;
 mod uuid;
 
 pub use bounded::{BoundedQueue, Full};
+pub use few::Few;
 pub use prng::Prng;
 pub use time::Now;
 pub use uuid::{Uuid, UuidParseError};

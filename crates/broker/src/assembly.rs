@@ -9,6 +9,7 @@ use crate::fetch_session::{CacheLimits, SessionCache};
 use crate::lifecycle::{Membership, Registration};
 use crate::mesh::{Mesh, MeshPorts, mesh_ports};
 use crate::metrics_endpoint;
+use crate::promises;
 use crate::serve;
 use base::{CoreId, Prng, Uuid};
 use config::{BrokerConfig, Durability};
@@ -250,7 +251,7 @@ async fn data_core(
         modulus: i32::from(setup.layout.data_cores),
         residue: i32::from(id.0),
     };
-    Ok(Rc::new(DataCore::new(DataCoreParts {
+    let core = Rc::new(DataCore::new(DataCoreParts {
         id,
         layout: setup.layout,
         node: Arc::new(Node {
@@ -263,7 +264,14 @@ async fn data_core(
         logs: all_logs,
         sessions: SessionCache::new(limits, Prng::new(reactor::random_u64())),
         config: setup.config.clone(),
-    })))
+    }));
+    let weak = Rc::downgrade(&core);
+    core.partitions.keep_with(Rc::new(move |token| {
+        if let Some(core) = weak.upgrade() {
+            promises::look(&core, token);
+        }
+    }));
+    Ok(core)
 }
 
 /// Binds the listeners. Core 0 goes first, and the others take the ports that it got.

@@ -11,6 +11,12 @@ use wire::{ApiKey, Decode, DecodeError, Encode, EncodeError, Reader, Writer, hea
 /// Where the length of the client id stands in every request header.
 const CLIENT_ID_AT: usize = 8;
 
+/// Bytes of memory in which small answers are encoded one behind the other. All of it is held until the last of them is sent, so
+/// that this, or less, is what a client holds that does not read its answers.
+const ANSWERS_BYTES: usize = 4096;
+/// Bytes that a small answer takes at most.
+const ANSWER_BYTES: usize = 256;
+
 /// A request that cannot be answered; its connection is closed, as Kafka does.
 #[derive(Debug, thiserror::Error)]
 pub enum Refusal {
@@ -58,7 +64,8 @@ pub struct Call {
     pub received: Now,
     row: usize,
     frame: Bytes,
-    body: Bytes,
+    /// Where the body begins.
+    body_at: usize,
     _permit: Permit,
 }
 
@@ -79,7 +86,7 @@ impl Call {
             version: head.version,
             correlation_id: head.correlation_id,
             received: request.received,
-            body: request.frame.slice(body_at..),
+            body_at,
             frame: request.frame,
             _permit: request.permit,
         }
@@ -90,7 +97,7 @@ impl Call {
     /// # Errors
     /// [`Refusal::Decode`].
     pub fn decode<'a, M: Decode<'a>>(&'a self) -> Result<M, Refusal> {
-        Ok(M::decode(&mut Reader::new(&self.body), self.version)?)
+        Ok(M::decode(&mut Reader::behind(&self.frame, self.body_at), self.version)?)
     }
 
     /// What is counted when the answer is known.
@@ -99,8 +106,13 @@ impl Call {
     }
 
     /// The undecoded body.
-    pub fn body(&self) -> &Bytes {
-        &self.body
+    pub fn body(&self) -> Bytes {
+        self.frame.slice(self.body_at..)
+    }
+
+    /// `part`, which was decoded from this request, as a slice of its frame. Empty text may come from elsewhere.
+    pub fn share(&self, part: &[u8]) -> Bytes {
+        if part.is_empty() { Bytes::new() } else { self.frame.slice_ref(part) }
     }
 
     /// Name of the listener that the request came in by.
@@ -138,10 +150,18 @@ impl Call {
     }
 
     fn frame<M: Encode>(&self, version: i16, body: &M, files: Vec<FileRange>) -> Answer {
-        let mut w = Writer::frame();
+        let mut room = self.core.answers.take();
+        if room.capacity() < ANSWER_BYTES {
+            room.reserve(ANSWERS_BYTES);
+        }
+        let mut w = Writer::frame_in(room);
         header::encode_response_header(&mut w, self.api, version, self.correlation_id);
         body.encode(&mut w, version)?;
-        Ok(Response::Send(Outgoing { segments: w.finish(), files }))
+        let (segments, room) = w.finish_leaving();
+        if room.capacity() <= ANSWERS_BYTES {
+            self.core.answers.replace(room);
+        }
+        Ok(Response::Send(Outgoing { segments, files }))
     }
 
     /// A response frame around a body that is encoded already.

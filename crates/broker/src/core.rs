@@ -8,9 +8,10 @@ use crate::mesh::{Mesh, Remote};
 use crate::messages::{ControllerCall, CoreReply, CoreRequest};
 use crate::per_ip::PerIp;
 use crate::producer_ids::ProducerIds;
+use crate::promises::Promises;
 use crate::serve::{self, Served};
 use base::{BrokerId, CoreId, Uuid};
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use config::{BrokerConfig, LayeredConfig};
 use log::LogCore;
 use metadata::{ConfigResource, ConfigResourceType, MetadataDelta, MetadataImage};
@@ -103,6 +104,10 @@ pub struct DataCore {
     pub watches: RefCell<HashMap<(CoreId, u64), oneshot::Sender<()>>>,
     /// Topics whose creation was begun by this core's clients asking for them.
     pub creating: RefCell<BTreeSet<Box<str>>>,
+    /// Room in which answers are encoded one behind the other, so that small ones need no memory each.
+    pub answers: RefCell<BytesMut>,
+    /// Appends that wait for their promise here.
+    pub promises: Promises,
     /// The broker stops: nobody begins to wait for records or for members any more.
     pub stopping: Cell<bool>,
     /// Connections of the addresses that are counted on this core.
@@ -154,6 +159,8 @@ impl DataCore {
             producer_ids: ProducerIds::default(),
             watches: RefCell::new(HashMap::new()),
             creating: RefCell::new(BTreeSet::new()),
+            answers: RefCell::default(),
+            promises: Promises::default(),
             stopping: Cell::new(false),
             per_ip: RefCell::default(),
         }
@@ -251,6 +258,11 @@ impl DataCore {
         match serve::begin(self, self.id, request) {
             Served::Done(reply) => Waiting::Done(Some(reply)),
             Served::Later(reply) => Waiting::Local(reply),
+            Served::Promised(promised) => {
+                let (asker, answer) = self.mesh.open();
+                promised.answer(asker);
+                Waiting::Remote(answer)
+            }
         }
     }
 
@@ -287,7 +299,7 @@ impl DataCore {
     pub fn tell(self: &Rc<Self>, to: CoreId, request: CoreRequest) {
         if to != self.id {
             self.mesh.tell(to, request);
-        } else if let Served::Later(_) = serve::begin(self, self.id, request) {
+        } else if let Served::Later(_) | Served::Promised(_) = serve::begin(self, self.id, request) {
             unreachable!("what is told is done at once");
         }
     }
@@ -299,7 +311,7 @@ pub enum Waiting {
     Done(Option<CoreReply>),
     /// It is being worked out on this core.
     Local(Pin<Box<dyn Future<Output = CoreReply>>>),
-    /// It comes from another core.
+    /// It comes from another core, or from whoever keeps appends on this one.
     Remote(Remote),
 }
 

@@ -24,6 +24,7 @@ mod messages;
 mod metrics_endpoint;
 mod per_ip;
 mod producer_ids;
+mod promises;
 mod publisher;
 mod run;
 mod serve;

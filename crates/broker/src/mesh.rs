@@ -4,7 +4,6 @@ use crate::messages::{CoreReply, CoreRequest};
 use crate::serve::Served;
 use base::CoreId;
 use reactor::mailbox::{Full, Port, mesh};
-use reactor::sync::oneshot;
 use reactor::{Class, spawn, yield_now};
 use slab::Slab;
 use std::cell::{Cell, RefCell};
@@ -12,7 +11,7 @@ use std::collections::VecDeque;
 use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 
 /// Messages of one core to another that may be on their way at once: what comes in a burst between two turns of the
 /// receiver. More of them wait with the sender. It says nothing of how many questions may be unanswered: members of a group
@@ -100,7 +99,23 @@ pub struct Mesh {
     requests: Rc<Outbox<Posted>>,
     replies: Rc<Outbox<Returned>>,
     /// Who waits for an answer; at most the requests in flight on this core, and the few questions of its own.
-    unanswered: RefCell<Slab<oneshot::Sender<CoreReply>>>,
+    unanswered: RefCell<Slab<Question>>,
+}
+
+/// Who asked something and is to be answered.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Asker {
+    core: CoreId,
+    ticket: usize,
+}
+
+/// A question of this core.
+enum Question {
+    /// The task that waits for the answer, once it does.
+    Open(Option<Waker>),
+    Answered(CoreReply),
+    /// Nobody waits any more.
+    Abandoned,
 }
 
 impl Mesh {
@@ -114,11 +129,37 @@ impl Mesh {
     }
 
     /// Asks another core. The order of questions to it is fixed when this returns; the answer is what is returned.
-    pub fn post(&self, to: CoreId, request: CoreRequest) -> Remote {
-        let (answer, waiting) = oneshot::channel();
-        let ticket = self.unanswered.borrow_mut().insert(answer);
-        self.requests.send(to, Posted { ticket: Some(ticket), request });
-        Remote(waiting)
+    pub fn post(self: &Rc<Self>, to: CoreId, request: CoreRequest) -> Remote {
+        let (asker, remote) = self.open();
+        self.requests.send(to, Posted { ticket: Some(asker.ticket), request });
+        remote
+    }
+
+    /// A question that somebody on this core will answer by [`Mesh::answer`].
+    pub fn open(self: &Rc<Self>) -> (Asker, Remote) {
+        let ticket = self.unanswered.borrow_mut().insert(Question::Open(None));
+        (Asker { core: self.requests.port.id(), ticket }, Remote { mesh: self.clone(), ticket: Some(ticket) })
+    }
+
+    /// Answers a question, wherever it was asked.
+    pub fn answer(&self, asker: Asker, reply: CoreReply) {
+        match asker.core == self.requests.port.id() {
+            true => self.deliver(asker.ticket, reply),
+            false => self.replies.send(asker.core, Returned { ticket: asker.ticket, reply }),
+        }
+    }
+
+    fn deliver(&self, ticket: usize, reply: CoreReply) {
+        let mut unanswered = self.unanswered.borrow_mut();
+        let question = &mut unanswered[ticket];
+        match std::mem::replace(question, Question::Answered(reply)) {
+            Question::Open(waker) => {
+                drop(unanswered);
+                waker.into_iter().for_each(Waker::wake);
+            }
+            Question::Abandoned => drop(unanswered.remove(ticket)),
+            Question::Answered(_) => panic!("question {ticket} was answered twice"),
+        }
     }
 
     /// Tells another core something; nobody learns what became of it.
@@ -138,6 +179,7 @@ impl Mesh {
                         let answer = async move { replies.send(from, Returned { ticket, reply: later.await }) };
                         spawn(Class::Latency, answer).detach();
                     }
+                    (Served::Promised(promised), Some(ticket)) => promised.answer(Asker { core: from, ticket }),
                     (_, None) => {}
                 }
             }
@@ -150,9 +192,7 @@ impl Mesh {
         loop {
             for _ in 0..BURST_MAX {
                 let (_, Returned { ticket, reply }) = self.replies.port.recv().await;
-                let unanswered = self.unanswered.borrow_mut().remove(ticket);
-                // Whoever asked may be gone.
-                let _ = unanswered.send(reply);
+                self.deliver(ticket, reply);
             }
             yield_now().await;
         }
@@ -160,17 +200,44 @@ impl Mesh {
 }
 
 /// The answer of another core, to be waited for.
-pub struct Remote(oneshot::Receiver<CoreReply>);
+pub struct Remote {
+    mesh: Rc<Mesh>,
+    /// None once it has been answered.
+    ticket: Option<usize>,
+}
 
 impl Future for Remote {
     type Output = CoreReply;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<CoreReply> {
-        match Pin::new(&mut self.0).poll(cx) {
-            Poll::Ready(Ok(reply)) => Poll::Ready(reply),
-            // The core is being taken down together with whoever waits here.
-            Poll::Ready(Err(_)) | Poll::Pending => Poll::Pending,
+        let ticket = self.ticket.expect("an answer is given once");
+        let mut unanswered = self.mesh.unanswered.borrow_mut();
+        // Without an answer the core is being taken down, together with whoever waits here.
+        if let Question::Open(waker) = &mut unanswered[ticket] {
+            match waker {
+                Some(waker) => waker.clone_from(cx.waker()),
+                None => *waker = Some(cx.waker().clone()),
+            }
+            return Poll::Pending;
         }
+        let question = unanswered.remove(ticket);
+        drop(unanswered);
+        self.ticket = None;
+        let Question::Answered(reply) = question else { unreachable!("the question is asked by this future") };
+        Poll::Ready(reply)
+    }
+}
+
+impl Drop for Remote {
+    fn drop(&mut self) {
+        let Some(ticket) = self.ticket else { return };
+        let mut unanswered = self.mesh.unanswered.borrow_mut();
+        let gone = match &mut unanswered[ticket] {
+            open @ Question::Open(_) => std::mem::replace(open, Question::Abandoned),
+            _ => unanswered.remove(ticket),
+        };
+        drop(unanswered);
+        drop(gone);
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::checkpoints::ByDir;
 use crate::fetch_session::{PartitionAnswer, PartitionAsk, PartitionFetch, Session, Taken};
 use crate::groups::GroupJob;
-use base::{LeaderEpoch, Offset, PartitionKey, ProducerId};
+use base::{Few, LeaderEpoch, Offset, PartitionKey, ProducerId};
 use bytes::Bytes;
 use metadata::MetadataDelta;
 use partition::FetchMark;
@@ -67,7 +67,7 @@ pub enum CoreRequest {
 /// The answer to a [`CoreRequest`].
 pub enum CoreReply {
     /// To `Append`.
-    Append(Vec<AppendDone>),
+    Append(Few<AppendDone>),
     /// To `Read`.
     Read(Vec<ReadDone>),
     /// To `Watch`.
@@ -105,7 +105,7 @@ pub struct AppendJob {
     /// How long the request may wait for its promise, in milliseconds.
     pub timeout_ms: u32,
     /// One per partition, in the order of the request.
-    pub parts: Vec<AppendPart>,
+    pub parts: Few<AppendPart>,
 }
 
 /// One partition's share of a produce request.

@@ -8,7 +8,8 @@ use crate::core::DataCore;
 use crate::groups;
 use crate::messages::{AppendDone, AppendJob, CoreReply, CoreRequest};
 use crate::per_ip;
-use base::CoreId;
+use crate::promises::Promised;
+use base::{CoreId, Few};
 use partition::{AppendRequest, PartitionError, PendingAppend, ProduceResult};
 use std::future::Future;
 use std::pin::Pin;
@@ -21,6 +22,8 @@ pub enum Served {
     Done(CoreReply),
     /// The answer comes later. The future makes no progress unless polled, but nothing waits for its progress either.
     Later(Pin<Box<dyn Future<Output = CoreReply>>>),
+    /// Appends that wait; whoever has it says who is to be answered.
+    Promised(Promised),
 }
 
 impl Served {
@@ -87,23 +90,31 @@ fn append(core: &Rc<DataCore>, job: AppendJob) -> Served {
     let now = reactor::now();
     let request = AppendRequest::client(job.acks);
     let deadline_ns = now.plus_ms(job.timeout_ms.into()).mono_ns;
-    let mut done = Vec::with_capacity(job.parts.len());
-    let mut pending = Vec::new();
+    let mut done = Few::new();
+    let mut pending = Few::new();
+    let mut undecided = false;
     for part in job.parts {
         let partition = core.partitions.partition(part.key);
         match partition.and_then(|partition| partition.append(now, &part.records, &request)) {
             Ok(append) if job.acks == 0 => done.push(appended_at(part.slot, &append.result())),
-            Ok(append) => pending.push((part.slot, append)),
+            Ok(append) => {
+                undecided |= append.is_undecided();
+                pending.push((part.slot, append));
+            }
             Err(error) => done.push(refused(part.slot, error)),
         }
     }
     if pending.is_empty() {
         return Served::Done(CoreReply::Append(done));
     }
-    Served::later(promised(pending, done, deadline_ns))
+    if undecided {
+        return Served::later(promised(pending, done, deadline_ns));
+    }
+    Served::Promised(Promised { core: core.clone(), pending, done, deadline_ns })
 }
 
-async fn promised(pending: Vec<(u32, PendingAppend)>, mut done: Vec<AppendDone>, deadline_ns: u64) -> CoreReply {
+/// Waits where not even the offsets are known, which the partitions' keeper cannot be told of.
+async fn promised(pending: Few<(u32, PendingAppend)>, mut done: Few<AppendDone>, deadline_ns: u64) -> CoreReply {
     for (slot, append) in pending {
         done.push(match append.wait_until(deadline_ns).await {
             Ok(result) => appended_at(slot, &result),
@@ -113,7 +124,7 @@ async fn promised(pending: Vec<(u32, PendingAppend)>, mut done: Vec<AppendDone>,
     CoreReply::Append(done)
 }
 
-fn appended_at(slot: u32, result: &ProduceResult) -> AppendDone {
+pub(crate) fn appended_at(slot: u32, result: &ProduceResult) -> AppendDone {
     AppendDone {
         base_offset: result.base_offset,
         log_append_time_ms: result.log_append_time_ms,
@@ -122,7 +133,7 @@ fn appended_at(slot: u32, result: &ProduceResult) -> AppendDone {
     }
 }
 
-fn refused(slot: u32, error: PartitionError) -> AppendDone {
+pub(crate) fn refused(slot: u32, error: PartitionError) -> AppendDone {
     AppendDone {
         log_start_offset: error.log_start_offset,
         record_errors: error.record_errors.into_iter().map(|(index, text)| (index, Some(text))).collect(),

@@ -5,6 +5,7 @@
 use crate::frame::{FrameError, FrameReader, Progress};
 use crate::registry::{NetCore, Registry};
 use crate::service::{ConnectionInfo, Outgoing, Reply, Request, Response, Service};
+use base::Few;
 use bytes::Bytes;
 use reactor::net::TcpStream;
 use std::cell::{Cell, RefCell};
@@ -185,7 +186,11 @@ async fn read_requests<S: Service>(core: &Rc<NetCore<S>>, link: &Rc<Link>, sessi
                 link.active_ms.set(reactor::now().mono_ms());
             }
             Ok(Progress::Admit(bytes)) => {
-                permit = Some(core.admission.acquire(bytes).await);
+                // A place in line is made only where there is a line.
+                permit = Some(match core.admission.try_acquire(bytes) {
+                    Some(permit) => permit,
+                    None => core.admission.acquire(bytes).await,
+                });
                 link.holds_memory.set(true);
                 reader.admit();
             }
@@ -232,18 +237,20 @@ async fn write_responses(link: &Link) -> io::Result<()> {
     loop {
         next_responses(link, &mut responses).await;
         let count = responses.len();
-        let mut pieces = Vec::new();
+        let mut pieces = Few::new();
         let mut close = false;
         for response in responses.drain(..) {
             match response {
-                Response::Send(out) if !close => pieces = send_or_gather(link, pieces, out).await?,
+                Response::Send(out) if !close && out.files.is_empty() => {
+                    pieces.extend(out.segments.into_iter().filter_map(in_memory));
+                }
+                // Boxed: what a splice keeps is large, and most connections never send a file.
+                Response::Send(out) if !close => pieces = Box::pin(send_with_files(link, pieces, out)).await?,
                 Response::Close => close = true,
                 Response::Send(_) | Response::Nothing => {}
             }
         }
-        if !pieces.is_empty() {
-            link.stream.send_all(pieces).await?;
-        }
+        send(link, pieces).await?;
         if close {
             return Ok(());
         }
@@ -251,16 +258,32 @@ async fn write_responses(link: &Link) -> io::Result<()> {
     }
 }
 
+/// Sends what was gathered; most often that is one piece.
+async fn send(link: &Link, pieces: Few<Bytes>) -> io::Result<()> {
+    match pieces.into_only() {
+        Ok(only) => link.stream.send(only).await,
+        Err(pieces) if pieces.is_empty() => Ok(()),
+        // Boxed: few answers are in pieces.
+        Err(pieces) => Box::pin(link.stream.send_all(pieces.into_iter().collect())).await,
+    }
+}
+
+fn in_memory(segment: Segment) -> Option<Bytes> {
+    match segment {
+        Segment::Bytes(bytes) => Some(bytes),
+        Segment::External { .. } => None,
+    }
+}
+
 /// Adds a response to `pieces`; a file range in it forces out what was gathered before.
-async fn send_or_gather(link: &Link, mut pieces: Vec<Bytes>, out: Outgoing) -> io::Result<Vec<Bytes>> {
+async fn send_with_files(link: &Link, mut pieces: Few<Bytes>, out: Outgoing) -> io::Result<Few<Bytes>> {
     for segment in out.segments {
         match segment {
             Segment::Bytes(bytes) => pieces.push(bytes),
             Segment::External { len, token } => {
                 let range = &out.files[token as usize];
-                link.stream.send_all(std::mem::take(&mut pieces)).await?;
-                // Boxed: what a splice keeps is large, and most connections never send a file.
-                Box::pin(link.stream.splice_from(&range.file, range.offset, u64::from(len))).await?;
+                send(link, std::mem::take(&mut pieces)).await?;
+                link.stream.splice_from(&range.file, range.offset, u64::from(len)).await?;
             }
         }
     }

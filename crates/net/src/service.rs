@@ -1,7 +1,7 @@
 //! What a connection asks of the protocol above it, and what it is given to send.
 
 use crate::admission::Permit;
-use base::Now;
+use base::{Few, Now};
 use bytes::Bytes;
 use std::future::Future;
 use std::net::{IpAddr, SocketAddr};
@@ -45,7 +45,7 @@ pub struct FileRange {
 #[derive(Default)]
 pub struct Outgoing {
     /// In order; [`Segment::External`] refers to `files` by its token.
-    pub segments: Vec<Segment>,
+    pub segments: Few<Segment>,
     /// What the tokens stand for.
     pub files: Vec<FileRange>,
 }

@@ -4,6 +4,7 @@ use crate::{
     Admission, AdmissionLimits, ConnectionCounts, ConnectionInfo, Enter, FileRange, Listener, ListenerSpec, NetCore,
     NetLimits, Outgoing, Reply, Request, Response, Service,
 };
+use base::Few;
 use bytes::{Bytes, BytesMut};
 use reactor::net::TcpStream;
 use reactor::sync::oneshot;
@@ -39,7 +40,7 @@ fn framed(body: &[u8]) -> Bytes {
 
 fn echo(request: &Request) -> Response {
     let shown = &request.frame[..request.frame.len().min(8)];
-    Response::Send(Outgoing { segments: vec![Segment::Bytes(framed(shown))], files: Vec::new() })
+    Response::Send(Outgoing { segments: Few::one(Segment::Bytes(framed(shown))), files: Vec::new() })
 }
 
 impl Service for Rc<Echo> {
@@ -68,7 +69,8 @@ impl Service for Rc<Echo> {
             Some(b'f') => {
                 let file = self.file.borrow().clone().expect("the test has a file");
                 let letter = |bytes: &'static [u8]| Segment::Bytes(Bytes::from_static(bytes));
-                let segments = vec![letter(b"\0\0\0\x0c<"), Segment::External { len: 10, token: 0 }, letter(b">")];
+                let segments = [letter(b"\0\0\0\x0c<"), Segment::External { len: 10, token: 0 }, letter(b">")];
+                let segments = segments.into_iter().collect();
                 let files = vec![FileRange { file, offset: u64::from(request.frame[1]) }];
                 Reply::Ready(Response::Send(Outgoing { segments, files }))
             }

@@ -15,6 +15,7 @@ use crate::error::PartitionError;
 use crate::fetch_wait::{FetchWait, WaitOn};
 use crate::offset_waiters::OffsetWaiters;
 use crate::partition::{Inner, Partition, State};
+use crate::pending::KeptToken;
 use crate::recovery::ProducerRecovery;
 use crate::settings::{Settings, topic_config};
 use crate::shared::Shared;
@@ -91,6 +92,12 @@ impl PartitionCore {
             settled: Cell::new(false),
             tasks: RefCell::new(Vec::new()),
         }))
+    }
+
+    /// Has `keeper` told of appends that were given it to keep ([`crate::PendingAppend::keep`]). It is called outside of any
+    /// borrow and may look at their outcomes, but not append. One keeper per core.
+    pub fn keep_with(&self, keeper: Rc<dyn Fn(KeptToken)>) {
+        *self.0.shared.keeper.borrow_mut() = Some(keeper);
     }
 
     /// The image that was applied last.

@@ -35,7 +35,7 @@ pub use error::PartitionError;
 pub use fetch_wait::{FetchMark, FetchWait, WaitOn, Woken};
 pub use offsets::{EpochAnswer, LogDirInfo, OffsetAnswer, OffsetQuery, ProducerInfo, timestamp};
 pub use partition::Partition;
-pub use pending::{AppendWait, PendingAppend};
+pub use pending::{AppendWait, KeptToken, PendingAppend};
 pub use read::{AbortedLookup, ReadRecords, ReadRequest, ReadResult};
 pub use replica::{EpochEnd, FetchBounds, Isolation, Leadership, Origin};
 

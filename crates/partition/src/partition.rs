@@ -135,7 +135,7 @@ impl Partition {
             self.leave(State::Fenced);
             return;
         }
-        self.0.written.borrow_mut().reached(progress.written_end);
+        self.0.shared.tell_keeper(|tokens| self.0.written.borrow_mut().reached(progress.written_end, tokens));
         // Inside an append the log may be ahead of the brain, which learns of the batch when the append returns.
         let moved = {
             let mut brain = self.0.brain.borrow_mut();
@@ -151,9 +151,9 @@ impl Partition {
     pub(crate) fn on_visible(&self) {
         let bounds = self.bounds(Isolation::ReadUncommitted);
         self.0.log.set_high_watermark(bounds.high_watermark);
-        self.0.visible.borrow_mut().reached(bounds.high_watermark);
         self.0.bytes.borrow_mut().advance(bounds.high_watermark, bounds.last_stable_offset);
         self.0.shared.fetches.progressed(self.key(), &self.0.bytes.borrow());
+        self.0.shared.tell_keeper(|tokens| self.0.visible.borrow_mut().reached(bounds.high_watermark, tokens));
     }
 
     /// Applies a decision of the controller.
@@ -183,7 +183,7 @@ impl Partition {
         if self.bounds(Isolation::ReadUncommitted).high_watermark != high_watermark_before {
             self.on_visible();
         }
-        self.0.visible.borrow_mut().wake_all();
+        self.0.shared.tell_keeper(|tokens| self.0.visible.borrow_mut().wake_all(tokens));
         if !self.is_leader() {
             self.0.shared.fetches.changed(self.key());
         }
@@ -192,8 +192,10 @@ impl Partition {
     /// Stops serving for good and lets everybody who waits know.
     pub(crate) fn leave(&self, state: State) {
         self.0.state.set(state);
-        self.0.written.borrow_mut().wake_all();
-        self.0.visible.borrow_mut().wake_all();
+        self.0.shared.tell_keeper(|tokens| {
+            self.0.written.borrow_mut().wake_all(tokens);
+            self.0.visible.borrow_mut().wake_all(tokens);
+        });
         self.0.shared.fetches.changed(self.key());
     }
 }

@@ -1,3 +1,4 @@
+use std::cell::RefCell;
 use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
@@ -9,7 +10,7 @@ use wire::ErrorCode;
 use crate::append::ProduceResult;
 use crate::backlog::Slot;
 use crate::error::PartitionError;
-use crate::offset_waiters::Place;
+use crate::offset_waiters::{OffsetWaiters, Place};
 use crate::partition::Partition;
 
 /// An append that was taken in and ordered; its promise may not hold yet. Dropping it does not take the append back.
@@ -18,6 +19,17 @@ pub struct PendingAppend {
     pub(crate) partition: Partition,
     pub(crate) required_acks: i16,
     pub(crate) stage: Stage,
+}
+
+/// Names an append to whoever keeps it, see [`crate::PartitionCore::keep_with`]. The numbers are the keeper's own.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct KeptToken {
+    /// Where the keeper has it.
+    pub slot: u32,
+    /// Tells it from others that were there before.
+    pub generation: u32,
+    /// Which of the appends there.
+    pub part: u32,
 }
 
 /// How far an append has come.
@@ -37,6 +49,38 @@ impl PendingAppend {
         }
     }
 
+    /// True while not even its offset is known.
+    pub fn is_undecided(&self) -> bool {
+        matches!(self.stage, Stage::Queued(_))
+    }
+
+    /// What [`PendingAppend::wait`] would give at once; `None` while it would wait.
+    pub fn outcome(&self) -> Option<Result<ProduceResult, PartitionError>> {
+        match &self.stage {
+            Stage::Queued(_) => None,
+            Stage::Decided(result) => self.outcome_of(*result),
+        }
+    }
+
+    /// Has the keeper of this core's appends told `token` when [`PendingAppend::outcome`] is worth another look, once. False
+    /// if the append is not even decided: then somebody has to wait for it.
+    pub fn keep(&self, token: KeptToken) -> bool {
+        let Stage::Decided(result) = &self.stage else { return false };
+        self.waiters().borrow_mut().register_token(target(result), token);
+        true
+    }
+
+    fn waiters(&self) -> &RefCell<OffsetWaiters> {
+        let inner = &self.partition.0;
+        if self.required_acks == 1 { &inner.written } else { &inner.visible }
+    }
+
+    /// The error of an append whose time is over.
+    pub fn timed_out() -> PartitionError {
+        let message = "the replicas did not confirm the batch within the request's timeout";
+        PartitionError::new(ErrorCode::REQUEST_TIMED_OUT, message)
+    }
+
     /// Waits for the promise that the request's acks ask for.
     ///
     /// # Errors
@@ -54,15 +98,12 @@ impl PendingAppend {
     pub async fn wait_until(self, deadline_mono_ns: u64) -> Result<ProduceResult, PartitionError> {
         match reactor::race(self.wait(), reactor::sleep_until(deadline_mono_ns)).await {
             reactor::Either::Left(done) => done,
-            reactor::Either::Right(()) => {
-                let message = "the replicas did not confirm the batch within the request's timeout";
-                Err(PartitionError::new(ErrorCode::REQUEST_TIMED_OUT, message))
-            }
+            reactor::Either::Right(()) => Err(PendingAppend::timed_out()),
         }
     }
 
     /// `None` while the promise does not hold yet.
-    fn outcome(&self, result: ProduceResult) -> Option<Result<ProduceResult, PartitionError>> {
+    fn outcome_of(&self, result: ProduceResult) -> Option<Result<ProduceResult, PartitionError>> {
         let target = target(&result);
         match self.required_acks {
             0 => return Some(Ok(result)),
@@ -124,12 +165,10 @@ impl Future for AppendWait {
             Ok(result) => result,
             Err(error) => return Poll::Ready(Err(error)),
         };
-        if let Some(outcome) = this.append.outcome(result) {
+        if let Some(outcome) = this.append.outcome_of(result) {
             return Poll::Ready(outcome);
         }
-        let inner = &this.append.partition.0;
-        let waiters = if this.append.required_acks == 1 { &inner.written } else { &inner.visible };
-        waiters.borrow_mut().register(&mut this.place, target(&result), context);
+        this.append.waiters().borrow_mut().register(&mut this.place, target(&result), context);
         Poll::Pending
     }
 }
@@ -137,9 +176,7 @@ impl Future for AppendWait {
 impl Drop for AppendWait {
     fn drop(&mut self) {
         if let Some(place) = self.place.take() {
-            let inner = &self.append.partition.0;
-            let waiters = if self.append.required_acks == 1 { &inner.written } else { &inner.visible };
-            waiters.borrow_mut().remove(place);
+            self.append.waiters().borrow_mut().remove(place);
         }
     }
 }

@@ -194,7 +194,7 @@ pub(crate) fn poll_task(core: &Core, task: TaskId) {
     let Some(mut future) = core.exec.borrow_mut().begin_poll(task) else { return };
     core.counters.add(|c| c.tasks_polled += 1);
     let waker = waker(core.shared.slot(), task);
-    core.moment.set(Moment::Unread);
+    core.begin_moment();
     let finished = future.as_mut().poll(&mut Context::from_waker(&waker)).is_ready();
     let spent = core.exec.borrow_mut().end_poll(task, future, finished);
     drop(spent);
@@ -302,7 +302,7 @@ pub(crate) fn spawn_on<T: 'static>(
     Task { core: Rc::clone(core), id, state }
 }
 
-/// Lets other ready tasks and completions have their turn.
+/// Lets other ready tasks and completions have their turn. The time that [`crate::now`] tells afterwards is a new one.
 pub async fn yield_now() {
     let mut yielded = false;
     std::future::poll_fn(|cx| {
@@ -310,6 +310,7 @@ pub async fn yield_now() {
             return Poll::Ready(());
         }
         yielded = true;
+        percore::current().forget_moment();
         cx.waker().wake_by_ref();
         Poll::Pending
     })

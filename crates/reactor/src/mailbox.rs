@@ -27,13 +27,21 @@ pub struct Full<M>(pub M);
 #[derive(Default)]
 struct Padded<T>(T);
 
+/// One end's count of messages, and what it last saw of the other end's: as long as that tells of room, or of messages, the
+/// line that the other core writes to stays there.
+#[derive(Default)]
+struct End {
+    count: AtomicUsize,
+    seen: AtomicUsize,
+}
+
 /// One direction between two cores.
 struct Lane<M> {
     slots: Box<[UnsafeCell<MaybeUninit<M>>]>,
     /// Messages taken so far; written by the receiving core.
-    head: Padded<AtomicUsize>,
+    head: Padded<End>,
     /// Messages put so far; written by the posting core.
-    tail: Padded<AtomicUsize>,
+    tail: Padded<End>,
     /// A poster waits for room.
     starved: Padded<AtomicBool>,
     /// The receiving port is gone: messages are dropped.
@@ -59,25 +67,35 @@ impl<M> Lane<M> {
 
     /// Only for the posting end.
     fn push(&self, message: M) -> Result<(), M> {
-        let tail = self.tail.0.load(Ordering::Relaxed);
-        if tail.wrapping_sub(self.head.0.load(Ordering::Acquire)) == self.slots.len() {
-            return Err(message);
+        let own = &self.tail.0;
+        let tail = own.count.load(Ordering::Relaxed);
+        if tail.wrapping_sub(own.seen.load(Ordering::Relaxed)) == self.slots.len() {
+            let head = self.head.0.count.load(Ordering::Acquire);
+            own.seen.store(head, Ordering::Relaxed);
+            if tail.wrapping_sub(head) == self.slots.len() {
+                return Err(message);
+            }
         }
-        // SAFETY: the slot is free: the receiver has passed it (acquired above) and only this end writes slots.
+        // SAFETY: the slot is free: the receiver has passed it (acquired above, now or before) and only this end writes slots.
         unsafe { (*self.slots[tail % self.slots.len()].get()).write(message) };
-        self.tail.0.store(tail.wrapping_add(1), Ordering::Release);
+        own.count.store(tail.wrapping_add(1), Ordering::Release);
         Ok(())
     }
 
     /// Only for the receiving end.
     fn pop(&self) -> Option<M> {
-        let head = self.head.0.load(Ordering::Relaxed);
-        if head == self.tail.0.load(Ordering::Acquire) {
-            return None;
+        let own = &self.head.0;
+        let head = own.count.load(Ordering::Relaxed);
+        if head == own.seen.load(Ordering::Relaxed) {
+            let tail = self.tail.0.count.load(Ordering::Acquire);
+            own.seen.store(tail, Ordering::Relaxed);
+            if head == tail {
+                return None;
+            }
         }
-        // SAFETY: the slot was filled (acquired above) and is read once: `head` moves past it.
+        // SAFETY: the slot was filled (acquired above, now or before) and is read once: `head` moves past it.
         let message = unsafe { (*self.slots[head % self.slots.len()].get()).assume_init_read() };
-        self.head.0.store(head.wrapping_add(1), Ordering::Release);
+        own.count.store(head.wrapping_add(1), Ordering::Release);
         Some(message)
     }
 }
@@ -227,7 +245,10 @@ impl<M: Send> Port<M> {
     pub fn poll_recv(&self, cx: &mut Context<'_>) -> Poll<(CoreId, M)> {
         let core = percore::current();
         let slot = self.bind(&core);
-        // The waker is there before the lanes are looked at: a message that comes in between wakes it.
+        if let Some(received) = self.scan() {
+            return Poll::Ready(received);
+        }
+        // The waker is there before the lanes are looked at again: a message that comes in between wakes it.
         core.mail.borrow_mut()[slot].receiver = Some(cx.waker().clone());
         match self.scan() {
             Some(received) => Poll::Ready(received),

@@ -5,7 +5,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::rc::Rc;
 
-use bytes::{Bytes, BytesMut};
+use bytes::{Buf, Bytes, BytesMut};
 
 use crate::fs::File;
 use crate::op::{Fd, Held, IovHeld, Op, Pipe, Request, check};
@@ -195,6 +195,25 @@ impl TcpStream {
         Ok(())
     }
 
+    /// As [`TcpStream::send_all`], of one buffer.
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn send(&self, mut buf: Bytes) -> io::Result<()> {
+        while !buf.is_empty() {
+            let request = Request::Send { fd: Rc::clone(&self.fd) };
+            let (result, held) = Op::start_on(Rc::clone(self.fd.core()), request, Held::Bytes(buf)).await;
+            let Held::Bytes(mut returned) = held else { unreachable!("a send gives its buffer back") };
+            let sent = check(result)?;
+            if sent == 0 {
+                return Err(io::ErrorKind::WriteZero.into());
+            }
+            returned.advance(sent);
+            buf = returned;
+        }
+        Ok(())
+    }
+
     /// Sends `len` bytes of `file` from `off` on without copying them through user space: file to pipe to socket, both steps
     /// on the ring, so that cold pages do not stop the core.
     ///
@@ -270,7 +289,7 @@ impl TcpStream {
             }
             buf.truncate((len - done) as usize);
             done += buf.len() as u64;
-            self.send_all(vec![Bytes::from(buf)]).await?;
+            self.send(Bytes::from(buf)).await?;
         }
         Ok(())
     }

@@ -33,6 +33,10 @@ pub(crate) struct MailWakers {
     pub posters: Vec<Waker>,
 }
 
+/// Polls that follow one in which the clocks were read, in the same turn of the loop, and are told the same: some ten
+/// microseconds of what connections do, for which reading two clocks each time is a noticeable part of the work.
+const MOMENT_POLLS_MAX: u32 = 8;
+
 /// What [`now`] tells.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Moment {
@@ -52,6 +56,8 @@ pub(crate) struct Core {
     pub timers: RefCell<Timers>,
     pub ops: RefCell<OpTable>,
     pub mail: RefCell<Slab<MailWakers>>,
+    /// Room for those that are being woken.
+    mail_wakers: RefCell<Vec<Waker>>,
     pub stop_waiters: RefCell<VecDeque<Waker>>,
     /// Empty pipes for splicing. A pipe in which bytes were left is never put here.
     pub pipes: RefCell<Vec<Rc<Pipe>>>,
@@ -59,6 +65,8 @@ pub(crate) struct Core {
     pub prng: RefCell<Prng>,
     pub counters: LiveCounters,
     pub moment: Cell<Moment>,
+    /// What was told last in this turn of the loop, and in how many more polls it will do.
+    recent: Cell<Option<(Now, u32)>>,
     pub backend: Backend,
 }
 
@@ -133,12 +141,14 @@ impl Core {
             timers: RefCell::new(Timers::default()),
             ops: RefCell::new(OpTable::default()),
             mail: RefCell::new(Slab::new()),
+            mail_wakers: RefCell::default(),
             stop_waiters: RefCell::new(VecDeque::new()),
             pipes: RefCell::new(Vec::new()),
             unblock_slots: crate::sync::Semaphore::new(crate::unblock::UNBLOCK_JOBS_MAX),
             prng: RefCell::new(Prng::new(parts.seed)),
             counters: LiveCounters::default(),
             moment: Cell::new(Moment::Flowing),
+            recent: Cell::new(None),
             backend: parts.backend,
         })
     }
@@ -155,12 +165,29 @@ impl Core {
                     let now = crate::uring::clock::now();
                     if matches!(moment, Moment::Unread) {
                         self.moment.set(Moment::Told(now));
+                        self.recent.set(Some((now, MOMENT_POLLS_MAX)));
                     }
                     now
                 }
             },
             Backend::Sim(sim) => sim.now(),
         }
+    }
+
+    /// A poll begins: time stands still in it.
+    pub fn begin_moment(&self) {
+        self.moment.set(match self.recent.get() {
+            Some((now, polls)) if polls > 0 => {
+                self.recent.set(Some((now, polls - 1)));
+                Moment::Told(now)
+            }
+            _ => Moment::Unread,
+        });
+    }
+
+    /// Whoever asks in a later poll is told a new time.
+    pub fn forget_moment(&self) {
+        self.recent.set(None);
     }
 
     pub fn mono_ns(&self) -> u64 {
@@ -257,12 +284,13 @@ impl Core {
             self.exec.borrow_mut().wake_all();
         }
         if signals & SIGNAL_MAIL != 0 {
-            let mut wakers = Vec::new();
+            let mut wakers = self.mail_wakers.take();
             for (_, port) in self.mail.borrow_mut().iter_mut() {
                 wakers.extend(port.receiver.take());
                 wakers.append(&mut port.posters);
             }
-            wakers.into_iter().for_each(Waker::wake);
+            wakers.drain(..).for_each(Waker::wake);
+            self.mail_wakers.replace(wakers);
         }
         if signals & SIGNAL_STOP != 0 {
             let waiters = std::mem::take(&mut *self.stop_waiters.borrow_mut());
@@ -283,8 +311,9 @@ pub fn core() -> CoreId {
     current().id
 }
 
-/// The present moment on the current core's clocks (virtual under simulation). Within one poll of a task time stands still:
-/// a request asks for it a dozen times, and reading two clocks each time would cost more than some requests do.
+/// The present moment on the current core's clocks (virtual under simulation). Within one poll of a task, and a few polls that
+/// follow at once, time stands still: a request asks for it a dozen times, and reading two clocks each time would cost more than
+/// some requests do. After a sleep or a yield it is a new one.
 pub fn now() -> Now {
     with(Core::now).expect("now() works only on a reactor core")
 }

@@ -2,7 +2,7 @@
 #![allow(unsafe_code)]
 
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering, fence};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::task::{RawWaker, RawWakerVTable, Waker};
 
@@ -117,6 +117,12 @@ impl CoreShared {
     fn raise(&self, bits: u32) -> bool {
         // SeqCst on both words: the core publishes `parked` and then reads `signals`, this side the other way round, and
         // one of the two must see the other.
+        // Whoever raised what is raised still has seen to it that the core looks, and the core looks after it has taken the
+        // signal: the fence pairs with the one there.
+        fence(Ordering::SeqCst);
+        if self.signals.load(Ordering::Relaxed) & bits == bits {
+            return false;
+        }
         let before = self.signals.fetch_or(bits, Ordering::SeqCst);
         before & bits != bits && self.parked.load(Ordering::SeqCst) && self.parked.swap(false, Ordering::SeqCst)
     }
@@ -137,7 +143,9 @@ impl CoreShared {
 
     /// Takes all pending signals.
     pub fn take_signals(&self) -> u32 {
-        self.signals.swap(0, Ordering::SeqCst)
+        let signals = self.signals.swap(0, Ordering::SeqCst);
+        fence(Ordering::SeqCst);
+        signals
     }
 
     /// Announces that the core is about to wait in the kernel. False when a signal came in meanwhile: do not wait.

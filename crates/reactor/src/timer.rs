@@ -65,6 +65,7 @@ impl Future for Sleep {
             // again would go round for ever at the same moment: so every sleep ends the poll, and the task finds a later time.
             None if core.now().mono_ns >= self.deadline_ns => {
                 self.yielded = true;
+                core.forget_moment();
                 cx.waker().wake_by_ref();
                 Poll::Pending
             }

@@ -117,7 +117,7 @@ mod tests {
         let mut w = Writer::frame();
         response.encode(&mut w, 17).expect("valid");
         let length = w.len();
-        let segments = w.finish();
+        let segments: Vec<Segment> = w.finish().into_iter().collect();
         assert_eq!(segments.iter().map(Segment::len).sum::<usize>(), length);
         let [_, Segment::Bytes(passed), _, Segment::External { len: 10, token: 3 }, Segment::Bytes(_)] = &segments[..]
         else {

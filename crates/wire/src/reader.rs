@@ -49,6 +49,11 @@ impl<'a> Reader<'a> {
         Reader { frame: Some(frame), ..Reader::from_slice(frame) }
     }
 
+    /// A reader of `frame` from `from` on, which is within it. Records share the frame.
+    pub fn behind(frame: &'a Bytes, from: usize) -> Reader<'a> {
+        Reader { frame: Some(frame), ..Reader::from_slice(&frame[from..]) }
+    }
+
     /// A reader of plain bytes, for messages without records; records are copied.
     pub fn from_slice(bytes: &'a [u8]) -> Reader<'a> {
         let budget = bytes.len().saturating_mul(DECODED_BYTES_PER_WIRE_BYTE_MAX).saturating_add(DECODED_BYTES_FREE);

@@ -1,4 +1,4 @@
-use base::Uuid;
+use base::{Few, Uuid};
 use bytes::{BufMut, Bytes, BytesMut};
 
 use crate::codec::WriteItem;
@@ -40,6 +40,25 @@ pub struct Writer {
     error: Option<EncodeError>,
 }
 
+/// The segments of what was written: `whole`, with what is not ours in between.
+fn cut_up(whole: Bytes, cuts: Vec<Cut>) -> Few<Segment> {
+    let mut segments = Few::new();
+    let mut from = 0;
+    for cut in cuts {
+        if cut.behind > from {
+            segments.push(Segment::Bytes(whole.slice(from..cut.behind)));
+            from = cut.behind;
+        }
+        segments.push(cut.segment);
+    }
+    if from == 0 && !whole.is_empty() {
+        segments.push(Segment::Bytes(whole));
+    } else if whole.len() > from {
+        segments.push(Segment::Bytes(whole.slice(from..)));
+    }
+    segments
+}
+
 impl Default for Writer {
     fn default() -> Writer {
         Writer::new()
@@ -54,19 +73,22 @@ impl Writer {
 
     /// A writer of bare values with room for `capacity` bytes beside records.
     pub fn with_capacity(capacity: usize) -> Writer {
-        Writer {
-            buffer: BytesMut::with_capacity(capacity),
-            cuts: Vec::new(),
-            cut_bytes: 0,
-            is_frame: false,
-            flexible: false,
-            error: None,
-        }
+        Writer::of(BytesMut::with_capacity(capacity))
+    }
+
+    fn of(buffer: BytesMut) -> Writer {
+        Writer { buffer, cuts: Vec::new(), cut_bytes: 0, is_frame: false, flexible: false, error: None }
     }
 
     /// A writer of a frame: four bytes in front will say how many follow.
     pub fn frame() -> Writer {
-        let mut w = Writer::new();
+        Writer::frame_in(BytesMut::with_capacity(CAPACITY_BYTES))
+    }
+
+    /// As [`Writer::frame`], into a buffer that is empty; [`Writer::finish_leaving`] gives back what is left of it.
+    pub fn frame_in(buffer: BytesMut) -> Writer {
+        assert!(buffer.is_empty(), "a frame begins behind {} other bytes", buffer.len());
+        let mut w = Writer::of(buffer);
         w.is_frame = true;
         w.i32(0);
         w
@@ -83,37 +105,35 @@ impl Writer {
     }
 
     /// What has been written, as segments. Empty ones are left out.
-    pub fn finish(mut self) -> Vec<Segment> {
+    pub fn finish(mut self) -> Few<Segment> {
+        self.set_size();
+        cut_up(self.buffer.freeze(), self.cuts)
+    }
+
+    /// As [`Writer::finish`], and the room behind it, for the next writer. The memory lives as long as either.
+    pub fn finish_leaving(mut self) -> (Few<Segment>, BytesMut) {
+        self.set_size();
+        let whole = self.buffer.split().freeze();
+        (cut_up(whole, self.cuts), self.buffer)
+    }
+
+    fn set_size(&mut self) {
         if self.is_frame {
             // The size of a frame is an int32; what exceeds it was refused when it was written.
             let size = u32::try_from(self.len() - 4).unwrap_or(u32::MAX);
             self.buffer[..4].copy_from_slice(&size.to_be_bytes());
         }
-        let whole = self.buffer.freeze();
-        let mut segments = Vec::with_capacity(2 * self.cuts.len() + 1);
-        let mut from = 0;
-        for cut in self.cuts {
-            if cut.behind > from {
-                segments.push(Segment::Bytes(whole.slice(from..cut.behind)));
-                from = cut.behind;
-            }
-            segments.push(cut.segment);
-        }
-        if whole.len() > from {
-            segments.push(Segment::Bytes(whole.slice(from..)));
-        }
-        segments
     }
 
     /// What has been written, as one piece; copies if there are records. `None` when there are external ones, whose bytes
     /// are not here.
     pub fn into_bytes(self) -> Option<Bytes> {
         let length = self.len();
-        let mut segments = self.finish();
-        if let [Segment::Bytes(_)] = segments.as_slice() {
-            let Some(Segment::Bytes(bytes)) = segments.pop() else { return None };
-            return Some(bytes);
-        }
+        let segments = match self.finish().into_only() {
+            Ok(Segment::Bytes(bytes)) => return Some(bytes),
+            Ok(Segment::External { .. }) => return None,
+            Err(segments) => segments,
+        };
         let mut joined = BytesMut::with_capacity(length);
         for segment in segments {
             match segment {

@@ -65,7 +65,8 @@ pub async fn ask(call: &Call) -> Result<Vec<Reply>, Refusal> {
     let client_id = call.client_id().unwrap_or_default();
     let client_host = host_text(call.session.info.peer.ip());
     let client = Client { client_id, client_host: &client_host };
-    let source = Source { api: call.api, version: call.version, body: call.body(), client };
+    let body = call.body();
+    let source = Source { api: call.api, version: call.version, body: &body, client };
     let image = call.core.image();
     let mut done = Vec::new();
     let mut by_core: BTreeMap<CoreId, Vec<u32>> = BTreeMap::new();
@@ -82,7 +83,7 @@ pub async fn ask(call: &Call) -> Result<Vec<Reply>, Refusal> {
         let job = GroupJob {
             api: call.api,
             version: call.version,
-            body: call.body().clone(),
+            body: body.clone(),
             client_id: client_id.into(),
             client_host: client_host.as_str().into(),
             slots,

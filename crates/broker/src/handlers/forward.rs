@@ -14,7 +14,7 @@ pub async fn handle(call: Call) -> Answer {
     let request = ControllerCall {
         api: call.api,
         version: call.version,
-        body: call.body().clone(),
+        body: call.body(),
         client_id: call.client_id().map(Into::into),
     };
     let to = call.core.layout.controller_core;
@@ -22,7 +22,7 @@ pub async fn handle(call: Call) -> Answer {
     match waiting.await {
         CoreReply::Controller(Ok(body)) => Ok(call.respond_raw(body)),
         CoreReply::Controller(Err(_)) => {
-            Err(Refusal::Decode(wire::Reader::new(call.body()).fail(DecodeErrorKind::Truncated)))
+            Err(Refusal::Decode(wire::Reader::new(&call.body()).fail(DecodeErrorKind::Truncated)))
         }
         _ => unreachable!("a controller call is answered by the controller"),
     }

@@ -11,7 +11,8 @@ use crate::core::Waiting;
 use crate::dispatch;
 use crate::messages::{AppendDone, AppendJob, AppendPart, CoreReply, CoreRequest};
 use crate::topology;
-use base::{CoreId, PartitionKey};
+use base::{CoreId, Few, PartitionKey};
+use bytes::Bytes;
 use metadata::MetadataImage;
 use net::{Reply, Response};
 use std::borrow::Cow;
@@ -38,17 +39,18 @@ const ADMIN_CLIENT_ID: &str = "__admin_client";
 /// A produce request whose appends have been posted.
 struct Posted {
     acks: i16,
-    shape: Vec<TopicShape>,
+    shape: Few<TopicShape>,
     /// Answers known without any core.
-    done: Vec<AppendDone>,
-    waiting: Vec<Waiting>,
+    done: Few<AppendDone>,
+    waiting: Few<Waiting>,
 }
 
 /// A topic of the request, to build the response from.
 struct TopicShape {
-    name: String,
+    /// A slice of the frame; UTF-8.
+    name: Bytes,
     id: base::Uuid,
-    partitions: Vec<i32>,
+    partitions: Few<i32>,
 }
 
 /// Posts the appends, one message per core; what is left is to wait.
@@ -61,7 +63,7 @@ pub fn start(call: Call) -> Reply {
         Ok(planned) => planned,
         Err(refusal) => return Reply::Ready(dispatch::finish(&call.core, &call.session, call.meter(), Err(refusal))),
     };
-    for (core, job) in jobs {
+    for (core, job) in jobs.into_iter() {
         posted.waiting.push(call.core.ask(core, CoreRequest::Append(job)));
     }
     Reply::Later(Box::pin(async move {
@@ -71,20 +73,16 @@ pub fn start(call: Call) -> Reply {
 }
 
 /// Sorts the partitions by home core; those that cannot be appended to are answered at once.
-fn plan(call: &Call, request: &ProduceRequest<'_>) -> (Posted, BTreeMap<CoreId, AppendJob>) {
+fn plan(call: &Call, request: &ProduceRequest<'_>) -> (Posted, Few<(CoreId, AppendJob)>) {
     let image = call.core.image();
     let is_unnamed = request.transactional_id.is_none() && has_transactional(request);
-    let mut posted = Posted {
-        acks: request.acks,
-        shape: Vec::with_capacity(request.topic_data.len()),
-        done: Vec::new(),
-        waiting: Vec::new(),
-    };
-    let mut jobs: BTreeMap<CoreId, AppendJob> = BTreeMap::new();
+    let mut posted = Posted { acks: request.acks, shape: Few::new(), done: Few::new(), waiting: Few::new() };
+    let mut jobs: Few<(CoreId, AppendJob)> = Few::new();
+    let timeout_ms = request.timeout_ms.max(0).unsigned_abs().max(APPEND_MS_MIN);
     let mut slot = 0;
     for topic in &request.topic_data {
         posted.shape.push(TopicShape {
-            name: topic.name.to_string(),
+            name: call.share(topic.name.as_bytes()),
             id: topic.topic_id,
             partitions: topic.partition_data.iter().map(|partition| partition.index).collect(),
         });
@@ -97,12 +95,12 @@ fn plan(call: &Call, request: &ProduceRequest<'_>) -> (Posted, BTreeMap<CoreId, 
             match checked {
                 Ok((key, records)) => {
                     let core = key.home_core(call.core.layout.data_cores);
-                    let job = jobs.entry(core).or_insert_with(|| AppendJob {
-                        acks: request.acks,
-                        timeout_ms: request.timeout_ms.max(0).unsigned_abs().max(APPEND_MS_MIN),
-                        parts: Vec::new(),
-                    });
-                    job.parts.push(AppendPart { slot, key, records });
+                    let part = AppendPart { slot, key, records };
+                    let job = jobs.iter_mut().find(|(of, _)| *of == core);
+                    match job.map(|(_, job)| job) {
+                        Some(job) => job.parts.push(part),
+                        None => jobs.push((core, AppendJob { acks: request.acks, timeout_ms, parts: Few::one(part) })),
+                    }
                 }
                 Err((error, message)) => posted.done.push(AppendDone::failed(slot, error, message)),
             }
@@ -181,7 +179,6 @@ async fn finish(call: &Call, posted: Posted) -> Result<Response, Refusal> {
             _ => unreachable!("an append is answered by appends"),
         }
     }
-    done.sort_by_key(|answer| answer.slot);
     if acks == 0 {
         let failed = done.iter().find(|answer| !answer.error.is_none());
         return match failed {
@@ -192,16 +189,25 @@ async fn finish(call: &Call, posted: Posted) -> Result<Response, Refusal> {
     respond(call, shape, done)
 }
 
-fn respond(call: &Call, shape: Vec<TopicShape>, done: Vec<AppendDone>) -> Result<Response, Refusal> {
+fn respond(call: &Call, shape: Few<TopicShape>, done: Few<AppendDone>) -> Result<Response, Refusal> {
     let image = call.core.image();
+    let done = match done.into_only() {
+        Ok(only) => Few::one(only),
+        Err(several) => {
+            let mut sorted: Vec<AppendDone> = several.into_iter().collect();
+            sorted.sort_by_key(|answer| answer.slot);
+            sorted.into_iter().collect()
+        }
+    };
     let mut answers = done.into_iter();
     let mut leaders = BTreeMap::new();
     let mut responses = Vec::with_capacity(shape.len());
     // As in Apache Kafka, a topic of which no partition was asked is not answered.
-    for topic in shape.into_iter().filter(|topic| !topic.partitions.is_empty()) {
+    for topic in shape.iter().filter(|topic| !topic.partitions.is_empty()) {
+        let name = std::str::from_utf8(&topic.name).unwrap_or_default();
         let topic_id = match call.version >= TOPIC_IDS_FROM {
             true => Some(topic.id),
-            false => image.topics.by_name(&topic.name).map(|found| found.id),
+            false => image.topics.by_name(name).map(|found| found.id),
         };
         let partition_responses = topic.partitions.iter().map(|index| {
             let answer = answers.next().expect("every partition of the request has an answer");
@@ -214,7 +220,7 @@ fn respond(call: &Call, shape: Vec<TopicShape>, done: Vec<AppendDone>) -> Result
             partition_response(*index, answer, current_leader)
         });
         let partition_responses = partition_responses.collect();
-        responses.push(TopicProduceResponse { name: Cow::Owned(topic.name), topic_id: topic.id, partition_responses });
+        responses.push(TopicProduceResponse { name: Cow::Borrowed(name), topic_id: topic.id, partition_responses });
     }
     let endpoint = |id: &i32| {
         let node = topology::node(&image, call.listener(), *id)?;

@@ -149,12 +149,12 @@ impl LogState {
 impl LogInner {
     /// The error of a log that does not take appends.
     pub fn status_error(&self, status: &Status) -> Option<LogError> {
-        let log = self.name.clone();
+        let log = || self.name.clone();
         match status {
             Status::Open => None,
-            Status::NoSpace => Some(LogError::NoSpace { log }),
-            Status::Fenced(reason) => Some(LogError::Fenced { log, reason: reason.clone() }),
-            Status::Closed => Some(LogError::Closed { log }),
+            Status::NoSpace => Some(LogError::NoSpace { log: log() }),
+            Status::Fenced(reason) => Some(LogError::Fenced { log: log(), reason: reason.clone() }),
+            Status::Closed => Some(LogError::Closed { log: log() }),
         }
     }
 

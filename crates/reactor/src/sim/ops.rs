@@ -223,7 +223,10 @@ impl Site<'_> {
         if room > 1 && self.world.prng.chance(1, 8) {
             room = 1 + self.world.prng.below(room as u64 - 1) as usize;
         }
-        let bytes = gather(held.iov(), room);
+        let bytes = match held {
+            Held::Bytes(only) => only.slice(..room.min(only.len())),
+            held => gather(held.iov(), room),
+        };
         let sent = bytes.len();
         self.world.transmit(fd.raw(), Packet::Data(bytes), self.now_ns);
         Some(sent as i32)

@@ -24,6 +24,7 @@ pub(crate) fn run_core(core: &Rc<Core>, finished: impl Fn() -> bool) {
     let uring = ring(core);
     uring.arm_eventfd(core);
     while !finished() {
+        core.forget_moment();
         core.take_signals();
         if core.timers.borrow().next_deadline().is_some() {
             core.fire_timers(clock::mono_ns());

@@ -124,9 +124,13 @@ fn build_socket(request: &Request, held: &mut Held) -> squeue::Entry {
             with_fd!(fd, t => opcode::Recv::new(t, ptr, len).ioprio(order).build())
         }
         Request::Send { fd } => {
-            let iov = held.iov();
             // The kernel itself goes on after a short send while it can: one completion for a whole batch of buffers.
             let flags = libc::MSG_NOSIGNAL | libc::MSG_WAITALL;
+            if let Held::Bytes(only) = held {
+                let (ptr, len) = (only.as_ptr(), clamp(only.len()));
+                return with_fd!(fd, t => opcode::Send::new(t, ptr, len).flags(flags).build());
+            }
+            let iov = held.iov();
             if let [chunk] = &iov.chunks[iov.next..] {
                 let (ptr, len) = (chunk.as_ptr(), clamp(chunk.len()));
                 return with_fd!(fd, t => opcode::Send::new(t, ptr, len).flags(flags).build());
