@@ -40,6 +40,10 @@ pub(crate) struct Link {
     draining: Cell<bool>,
     /// Memory was granted for a frame that is not complete.
     pub(crate) holds_memory: Cell<bool>,
+    /// Bytes of the buffer that waits for the next frame.
+    pub(crate) buffer_bytes: Cell<usize>,
+    /// That buffer is to be exchanged for a small one.
+    slimming: Cell<bool>,
     /// The connection ends at its next step.
     killed: Cell<bool>,
     waker: RefCell<Option<Waker>>,
@@ -56,6 +60,8 @@ impl Link {
             kick: Cell::new(false),
             draining: Cell::new(false),
             holds_memory: Cell::new(false),
+            buffer_bytes: Cell::new(0),
+            slimming: Cell::new(false),
             killed: Cell::new(false),
             waker: RefCell::new(None),
         }
@@ -72,6 +78,13 @@ impl Link {
         if let Some(waker) = self.waker.borrow_mut().take() {
             waker.wake();
         }
+    }
+
+    /// Has the connection let go of a large buffer that waits for a next frame.
+    pub(crate) fn slim(&self) {
+        self.slimming.set(true);
+        let waker = self.waker.borrow().clone();
+        waker.into_iter().for_each(Waker::wake);
     }
 
     /// Ends the connection: at once when nothing is in flight, else after the last response.
@@ -177,10 +190,18 @@ async fn read_requests<S: Service>(core: &Rc<NetCore<S>>, link: &Rc<Link>, sessi
         match reader.advance() {
             Err(error) => return End::Frame(error),
             Ok(Progress::More) => {
-                let (result, buf) = link.stream.recv(reader.lend()).await;
+                let buf = reader.lend();
+                link.buffer_bytes.set(buf.capacity());
+                link.slimming.set(false);
+                let (result, buf) = link.stream.recv_unless(buf, || link.slimming.get()).await;
                 match result {
-                    Ok(0) => return End::Closed,
-                    Ok(n) => reader.give_back(buf, n),
+                    Ok(Some(0)) => return End::Closed,
+                    Ok(Some(n)) => reader.give_back(buf, n),
+                    Ok(None) => {
+                        reader.give_back(buf, 0);
+                        reader.slim();
+                        continue;
+                    }
                     Err(error) => return End::Io(error),
                 }
                 link.active_ms.set(reactor::now().mono_ms());

@@ -127,6 +127,14 @@ impl FrameReader {
         buf
     }
 
+    /// The connection has fallen idle: a large buffer is let go of, unless it holds part of a frame.
+    pub fn slim(&mut self) {
+        self.chunk_bytes = CHUNK_BYTES_MIN;
+        if self.buf.is_empty() {
+            self.buf = BytesMut::new();
+        }
+    }
+
     /// Takes the buffer back after a receive that added `received` bytes to it.
     pub fn give_back(&mut self, buf: BytesMut, received: usize) {
         if buf.len() == buf.capacity() && received >= self.chunk_bytes / 2 {

@@ -16,6 +16,11 @@ const BAD_FRAME_LOG_INTERVAL_MS: u64 = 5_000;
 /// A peer that was granted memory for a frame while others wait for memory has this many milliseconds for its next byte.
 const STALLED_FRAME_MS_MAX: u64 = 30_000;
 
+/// A connection whose peer has been silent for this many milliseconds keeps no receive buffer of more than so many bytes. A
+/// client that works sends more often, if only its heartbeats.
+const BUFFER_IDLE_MS: u64 = 10_000;
+const BUFFER_BYTES_KEPT: usize = 4096;
+
 /// The sweep runs this often at most, in milliseconds, and ten times per idle time otherwise.
 const SWEEP_INTERVAL_MS_MAX: u64 = 5_000;
 
@@ -69,6 +74,11 @@ impl Registry {
     /// Connections open on this core.
     pub fn len(&self) -> usize {
         self.links.borrow().len()
+    }
+
+    /// Bytes of the buffers in which connections wait for their next frames.
+    pub fn buffer_bytes(&self) -> usize {
+        self.links.borrow().values().map(|link| link.buffer_bytes.get()).sum()
     }
 
     /// True when this core has no connection.
@@ -152,6 +162,8 @@ impl<S: Service> NetCore<S> {
                 let stalled = contended && link.holds_memory.get() && silent_ms > STALLED_FRAME_MS_MAX;
                 if stalled || (silent_ms > idle_ms && !link.busy()) {
                     link.kill();
+                } else if silent_ms > BUFFER_IDLE_MS && link.buffer_bytes.get() > BUFFER_BYTES_KEPT {
+                    link.slim();
                 }
             }
         }

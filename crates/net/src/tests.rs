@@ -7,13 +7,15 @@ use crate::{
 use base::Few;
 use bytes::{Bytes, BytesMut};
 use reactor::net::TcpStream;
+use reactor::sim::Sim;
 use reactor::sync::oneshot;
-use reactor::{Class, spawn};
+use reactor::{Class, CoreId, spawn};
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::future::Future;
 use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
+use std::time::Duration;
 use wire::Segment;
 
 /// `f` ten bytes of a file, from the frame's second byte on, between two letters; `e` echo; `o` echo, overlapping, when released; `x` echo when released; `n` nothing; `c` close.
@@ -134,9 +136,12 @@ async fn serve(limits: NetLimits) -> Server {
 }
 
 async fn serve_with(service: Rc<Echo>, limits: NetLimits) -> Server {
+    serve_at(service, limits, SocketAddr::from(([127, 0, 0, 1], 0))).await
+}
+
+async fn serve_at(service: Rc<Echo>, limits: NetLimits, addr: SocketAddr) -> Server {
     let net = Rc::new(NetCore::new(service.clone(), limits, ConnectionCounts::new()));
     *service.admission.borrow_mut() = Some(net.admission.clone());
-    let addr = SocketAddr::from(([127, 0, 0, 1], 0));
     let listener = Listener::bind(&ListenerSpec { name: "TEST".into(), addr, backlog: 128 }).await.expect("a port");
     let addr = listener.local_addr();
     spawn(Class::Normal, listener.run(net.clone())).detach();
@@ -396,6 +401,53 @@ fn request_memory_stays_within_its_budget() {
         assert!((900 << 10..=2 << 20).contains(&most), "{most} bytes in use at once");
         assert_eq!(server.net.admission.used_bytes(), 0);
     });
+}
+
+/// Under simulation, since it takes more than ten seconds. Answers that come while the buffer is exchanged are not lost: clients
+/// of several seeds come back at about that time.
+#[test]
+fn an_idle_connection_keeps_no_large_buffer() {
+    for seed in 0..8 {
+        let mut sim = Sim::new(seed);
+        let address = Rc::new(Cell::new(None));
+        let buffers = Rc::new(RefCell::new(Vec::new()));
+        let (tell, seen) = (address.clone(), buffers.clone());
+        let node = sim.add_client();
+        let ip = sim.ip(node);
+        sim.spawn(node, CoreId(0), async move {
+            let server = serve_at(Rc::new(Echo::default()), LIMITS, SocketAddr::new(ip, 9)).await;
+            tell.set(Some(server.addr));
+            loop {
+                reactor::sleep(Duration::from_millis(500)).await;
+                seen.borrow_mut().push(server.net.registry.buffer_bytes());
+            }
+        })
+        .detach();
+        let client = sim.add_client();
+        let done = Rc::new(Cell::new(false));
+        let finished = done.clone();
+        sim.spawn(client, CoreId(0), async move {
+            reactor::sleep(Duration::from_millis(100)).await;
+            let addr = address.get().expect("the server listens");
+            let (stream, buf) = (TcpStream::connect(addr).await.expect("the server listens"), BytesMut::new());
+            let mut client = Client { stream, buf };
+            let body: Vec<u8> = std::iter::repeat_n(b'e', 60_000).collect();
+            for pause_ms in [0, 0, 0, 0, 12_000 + 900 * seed, 20_000, 0] {
+                client.stream.send_all(vec![framed(&body); 24]).await.expect("the server reads");
+                for _ in 0..24 {
+                    client.expect(&body[..8]).await;
+                }
+                reactor::sleep(Duration::from_millis(pause_ms)).await;
+            }
+            finished.set(true);
+        })
+        .detach();
+        sim.run_for(Duration::from_secs(60));
+        assert!(done.get(), "seed {seed}: the client hangs");
+        let buffers = buffers.borrow();
+        assert!(buffers.iter().max() > Some(&4096), "seed {seed}: {buffers:?}");
+        assert!(buffers.iter().any(|bytes| (1..=4096).contains(bytes)), "seed {seed}: {buffers:?}");
+    }
 }
 
 #[test]

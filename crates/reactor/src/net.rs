@@ -1,8 +1,10 @@
 //! TCP on the current core.
 
 use std::cell::RefCell;
+use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
+use std::pin::Pin;
 use std::rc::Rc;
 
 use bytes::{Buf, Bytes, BytesMut};
@@ -173,6 +175,30 @@ impl TcpStream {
         let (result, held) = Op::start_on(Rc::clone(self.fd.core()), request, Held::BytesMut(buf)).await;
         let Held::BytesMut(buf) = held else { unreachable!("a receive gives its buffer back") };
         (check(result), buf)
+    }
+
+    /// As [`TcpStream::recv`], but gives the buffer back with `None` when `enough` holds in a poll before anything came. Nothing
+    /// is lost by that.
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn recv_unless(&self, buf: BytesMut, enough: impl Fn() -> bool) -> (io::Result<Option<usize>>, BytesMut) {
+        let request = Request::Recv { fd: Rc::clone(&self.fd) };
+        let mut op = Op::start_on(Rc::clone(self.fd.core()), request, Held::BytesMut(buf));
+        let mut ended = false;
+        let (result, held) = std::future::poll_fn(|cx| {
+            if !ended && enough() {
+                ended = true;
+                op.end_early();
+            }
+            Pin::new(&mut op).poll(cx)
+        })
+        .await;
+        let Held::BytesMut(buf) = held else { unreachable!("a receive gives its buffer back") };
+        match result {
+            _ if ended && result == -libc::ECANCELED => (Ok(None), buf),
+            result => (check(result).map(Some), buf),
+        }
     }
 
     /// Sends all buffers in order, gathered, continuing after partial sends. A buffer is released as soon as it has left.

@@ -422,6 +422,17 @@ impl Op {
     }
 }
 
+impl Op {
+    /// Asks for an early end. The completion still comes, with what was done or ECANCELED, and gives the memory back.
+    pub fn end_early(&self) {
+        if let Some(id) = self.id
+            && self.core.ops.borrow().is_in_flight(id)
+        {
+            self.core.cancel_op(id);
+        }
+    }
+}
+
 impl Future for Op {
     type Output = (i32, Held);
 
