@@ -17,6 +17,8 @@ use metadata::MetadataImage;
 use net::{Reply, Response};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
 use wire::ErrorCode;
 use wire::produce_request::{PartitionProduceData, ProduceRequest, TopicProduceData};
 use wire::produce_response::{
@@ -43,6 +45,8 @@ struct Posted {
     /// Answers known without any core.
     done: Few<AppendDone>,
     waiting: Few<Waiting>,
+    /// How many of those have answered.
+    answered: usize,
 }
 
 /// A topic of the request, to build the response from.
@@ -63,20 +67,41 @@ pub fn start(call: Call) -> Reply {
         Ok(planned) => planned,
         Err(refusal) => return Reply::Ready(dispatch::finish(&call.core, &call.session, call.meter(), Err(refusal))),
     };
-    for (core, job) in jobs.into_iter() {
+    for (core, job) in jobs {
         posted.waiting.push(call.core.ask(core, CoreRequest::Append(job)));
     }
-    Reply::Later(Box::pin(async move {
-        let answer = finish(&call, posted).await;
-        dispatch::finish(&call.core, &call.session, call.meter(), answer)
-    }))
+    Reply::Later(Box::pin(Finish { call, posted }))
+}
+
+/// Waits for the appends and answers. Not an async block: that would keep everything twice, beside what it awaits and in it.
+struct Finish {
+    call: Call,
+    posted: Posted,
+}
+
+impl Future for Finish {
+    type Output = Response;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Response> {
+        let Finish { call, posted } = self.get_mut();
+        while let Some(waiting) = posted.waiting.get_mut(posted.answered) {
+            match ready!(Pin::new(waiting).poll(cx)) {
+                CoreReply::Append(answers) => posted.done.extend(answers),
+                _ => unreachable!("an append is answered by appends"),
+            }
+            posted.answered += 1;
+        }
+        let answer = finish(call, std::mem::take(&mut posted.shape), std::mem::take(&mut posted.done), posted.acks);
+        Poll::Ready(dispatch::finish(&call.core, &call.session, call.meter(), answer))
+    }
 }
 
 /// Sorts the partitions by home core; those that cannot be appended to are answered at once.
 fn plan(call: &Call, request: &ProduceRequest<'_>) -> (Posted, Few<(CoreId, AppendJob)>) {
     let image = call.core.image();
     let is_unnamed = request.transactional_id.is_none() && has_transactional(request);
-    let mut posted = Posted { acks: request.acks, shape: Few::new(), done: Few::new(), waiting: Few::new() };
+    let mut posted =
+        Posted { acks: request.acks, shape: Few::new(), done: Few::new(), waiting: Few::new(), answered: 0 };
     let mut jobs: Few<(CoreId, AppendJob)> = Few::new();
     let timeout_ms = request.timeout_ms.max(0).unsigned_abs().max(APPEND_MS_MIN);
     let mut slot = 0;
@@ -171,14 +196,7 @@ fn uses_zstd(records: &[u8]) -> bool {
 /// Compression bits of zstd in a batch's attributes.
 const ZSTD_BITS: u8 = 4;
 
-async fn finish(call: &Call, posted: Posted) -> Result<Response, Refusal> {
-    let Posted { acks, shape, mut done, waiting } = posted;
-    for one in waiting {
-        match one.await {
-            CoreReply::Append(answers) => done.extend(answers),
-            _ => unreachable!("an append is answered by appends"),
-        }
-    }
+fn finish(call: &Call, shape: Few<TopicShape>, done: Few<AppendDone>, acks: i16) -> Result<Response, Refusal> {
     if acks == 0 {
         let failed = done.iter().find(|answer| !answer.error.is_none());
         return match failed {
