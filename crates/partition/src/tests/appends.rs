@@ -1,4 +1,5 @@
 use super::*;
+use crate::KeptToken;
 use records::Codec;
 
 #[test]
@@ -196,5 +197,51 @@ fn an_append_times_out_when_the_promise_never_comes() {
         })
         .await;
         assert_eq!(waiting.done().await.expect("promised").base_offset, 1);
+    });
+}
+
+#[test]
+fn the_keeper_is_told_when_an_append_is_worth_a_look() {
+    on_files(|dir| async move {
+        let rig = Rig::start(&dir, "").await;
+        let partition = rig.create("t", 0, &[]).await;
+        let told = Rc::new(RefCell::new(Vec::new()));
+        let keeper = told.clone();
+        rig.core.keep_with(Rc::new(move |token: KeptToken| keeper.borrow_mut().push(token.part)));
+        let led_in = |epoch, isr: &[i32]| PartitionRegistration {
+            replicas: vec![BROKER, 9],
+            isr: isr.to_vec(),
+            ..led_by(BROKER, epoch)
+        };
+        // Another replica is in sync, which never fetches.
+        rig.change(|delta| _ = delta.set_partition(topic_id("t"), 0, led_in(1, &[BROKER, 9]))).await;
+        let keep = |part: u32, acks: i16| {
+            let request = AppendRequest::client(acks);
+            let append = partition.append(reactor::now(), &plain(&["a"]), &request).expect("taken");
+            assert!(append.outcome().is_none() && !append.is_undecided(), "nothing is promised yet");
+            assert!(append.keep(KeptToken { slot: 0, generation: 0, part }));
+            append
+        };
+        let appends = [keep(0, -1), keep(1, 1), keep(2, -1)];
+        while told.borrow().is_empty() {
+            settle().await;
+        }
+        assert_eq!(told.take(), [1], "acks=1 waits for nobody else");
+        assert_eq!(appends[1].outcome().expect("written").expect("taken").base_offset, 1);
+        // It drops out of sync: the others are complete.
+        rig.change(|delta| _ = delta.set_partition(topic_id("t"), 0, led_in(2, &[BROKER]))).await;
+        assert_eq!(told.take(), [0, 2]);
+        for (append, offset) in appends.iter().zip(0..) {
+            assert_eq!(append.outcome().expect("promised").expect("taken").base_offset, offset);
+        }
+        // Another leads: everybody who is kept looks, and learns it.
+        rig.change(|delta| _ = delta.set_partition(topic_id("t"), 0, led_in(3, &[BROKER, 9]))).await;
+        let append = keep(3, -1);
+        rig.change(|delta| {
+            delta.set_partition(topic_id("t"), 0, PartitionRegistration { leader: 9, ..led_in(4, &[BROKER, 9]) });
+        })
+        .await;
+        assert!(told.take().contains(&3));
+        assert_eq!(code(append.outcome().expect("known")), ErrorCode::NOT_LEADER_OR_FOLLOWER);
     });
 }
