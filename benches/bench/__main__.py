@@ -25,7 +25,7 @@ from broker import Failed
 from systems import DEFAULT, FULL, SYSTEMS, TANSU
 
 # set: seconds of a measurement, of its warm-up, passes, share of the sizes in the table
-SETS = {"quick": (2, 1, 3, 0.25), "full": (4, 1, 3, 1), "scale": (3, 1, 2, 1)}
+SETS = {"quick": (2, 1, 3, 0.25), "full": (3, 1, 3, 1), "scale": (3, 1, 2, 1)}
 # What a row leaves on the disk while it runs, beside what it stores on purpose.
 ROW_BYTES = 8 << 30
 # Open files that are asked for: 10,000 members with a connection each, and the files of 10,000 partitions.
