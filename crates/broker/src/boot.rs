@@ -57,6 +57,17 @@ pub enum StartError {
     /// The controller's core cannot start.
     #[error("the controller: {0}")]
     Controller(String),
+    /// A listener asks for TLS or SASL. To serve it in plain text would give away what it is to protect.
+    #[error(
+        "listener {listener} asks for {protocol}, which is not served yet; set its protocol to PLAINTEXT in \
+         listener.security.protocol.map, where its network is trusted, or take it out of listeners"
+    )]
+    Unsecured {
+        /// Name of the listener.
+        listener: String,
+        /// Its protocol.
+        protocol: &'static str,
+    },
     /// Closing failed; the next start recovers.
     #[error("closing: {0}")]
     Close(String),

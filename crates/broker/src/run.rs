@@ -82,9 +82,8 @@ fn setup(config: BrokerConfig, identity: Identity, layout: Layout, on_ready: OnR
     let mut endpoints = Vec::new();
     let controllers = config.controller_listeners().filter(|_| config.roles.controller);
     for listener in config.broker_listeners().chain(controllers) {
-        if listener.protocol != SecurityProtocol::Plaintext && config.is_controller_listener(&listener.name) {
-            tracing::warn!("listener {listener} is not served: a controller's must be PLAINTEXT");
-            continue;
+        if listener.protocol != SecurityProtocol::Plaintext {
+            return Err(StartError::Unsecured { listener: listener.name.clone(), protocol: listener.protocol.name() });
         }
         let addr = resolve(&listener.host, listener.port);
         let addr = addr.map_err(|error| StartError::Resolve { listener: listener.to_string(), error })?;

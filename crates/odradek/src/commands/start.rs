@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use broker::Identity;
-use config::{BrokerConfig, Durability, NodeStorage, Properties, SecurityProtocol};
+use config::{BrokerConfig, Durability, NodeStorage, Properties};
 
 use super::{Exit, Outcome, fresh_uuid};
 use crate::machine::{Demand, Machine};
@@ -63,7 +63,6 @@ pub(crate) fn run(args: Args) -> Outcome {
     let config = config_file::parse(properties)?;
     logging::start(&config.own.log_level)?;
     tell_options(&config, if quick { &args.overrides } else { &[] }, quick);
-    tell_listeners(&config);
     let storage = reactor::block_on({
         let config = config.clone();
         async move { open(&config, quick).await }
@@ -114,16 +113,6 @@ async fn open(config: &BrokerConfig, quick: bool) -> Result<NodeStorage, Exit> {
         tracing::warn!("{note}");
     }
     Ok(storage)
-}
-
-/// Names listeners that do not keep what their protocol promises.
-fn tell_listeners(config: &BrokerConfig) {
-    for listener in config.broker_listeners().filter(|listener| listener.protocol != SecurityProtocol::Plaintext) {
-        let (listener, protocol) = (&listener.name, listener.protocol.name());
-        tracing::warn!(
-            "listener {listener} asks for {protocol}, which is not there yet: it serves everybody, in plain text"
-        );
-    }
 }
 
 /// Names options that have no effect; of a node without a properties file only those that the user set.
