@@ -11,7 +11,7 @@ use reactor::fs::PortableFile;
 use replica::Isolation;
 use std::net::IpAddr;
 use std::sync::Arc;
-use wire::{ApiKey, ErrorCode};
+use wire::{ApiKey, DecodeError, ErrorCode};
 
 /// A question to another core.
 pub enum CoreRequest {
@@ -84,8 +84,9 @@ pub enum CoreReply {
     LogDirs(Vec<LogDirPart>),
     /// To `TakeSession`.
     Session(Taken),
-    /// To `Groups`: places in the request and replies, in no particular order.
-    Groups(Vec<(u32, group::Reply)>),
+    /// To `Groups`: places in the request and replies, in no particular order; or why the request cannot be read, of which
+    /// nothing was asked then.
+    Groups(Result<Vec<(u32, group::Reply)>, DecodeError>),
     /// To `Controller`.
     Controller(Result<Bytes, ErrorCode>),
     /// To `Checkpoints`.

@@ -3,6 +3,7 @@ use std::borrow::Cow;
 use base::Uuid;
 use bytes::Bytes;
 
+use crate::ApiKey;
 use crate::codec::{Bin, ReadItem, Str};
 use crate::error::{DecodeError, DecodeErrorKind};
 use crate::segment::Records;
@@ -88,6 +89,11 @@ impl<'a> Reader<'a> {
     }
 
     #[inline]
+    /// A reader of the body of a request, for those who look at its first fields alone.
+    pub fn of_request(body: &'a Bytes, api: ApiKey, version: i16) -> Reader<'a> {
+        Reader { flexible: api.info().is_flexible(version), ..Reader::new(body) }
+    }
+
     pub(crate) fn set_flexible(&mut self, flexible: bool) {
         self.flexible = flexible;
     }

@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 use group::{Client, Request};
+use std::borrow::Cow;
 use wire::consumer_group_describe_request::ConsumerGroupDescribeRequest;
 use wire::consumer_group_heartbeat_request::ConsumerGroupHeartbeatRequest;
 use wire::delete_groups_request::DeleteGroupsRequest;
@@ -41,6 +42,14 @@ pub struct Part<'r> {
     pub group_id: Option<&'r str>,
     /// What is asked of its machine.
     pub request: Request<'r>,
+}
+
+/// The group of a request about just one, which each of them begins with. The rest is not looked at.
+///
+/// # Errors
+/// The body does not begin with it.
+pub fn only_group(api: ApiKey, version: i16, body: &Bytes) -> Result<Cow<'_, str>, DecodeError> {
+    Reader::of_request(body, api, version).string()
 }
 
 /// Decodes the request and gives `take` its parts, in order.

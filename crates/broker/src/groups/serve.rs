@@ -15,9 +15,9 @@ use group::{Client, Reply, Request};
 use metadata::MetadataImage;
 use reactor::sync::oneshot;
 use std::collections::BTreeMap;
-use std::net::IpAddr;
 use std::rc::Rc;
-use wire::{ApiKey, ErrorCode};
+use std::sync::Arc;
+use wire::{ApiKey, DecodeError, ErrorCode};
 
 /// Parts of one request for the groups of one core.
 pub struct GroupJob {
@@ -27,30 +27,42 @@ pub struct GroupJob {
     pub version: i16,
     /// The body, a slice of the frame.
     pub body: Bytes,
-    /// `client.id`; empty when there is none.
+    /// `client.id`; empty when there is none, or nobody asks for it.
     pub client_id: Box<str>,
     /// The peer's address as Kafka shows it.
-    pub client_host: Box<str>,
+    pub client_host: Arc<str>,
     /// The places in the request of the groups that live on that core, ascending.
     pub slots: Vec<u32>,
 }
 
 impl GroupJob {
+    fn new(call: &Call, body: Bytes, slots: Vec<u32>) -> GroupJob {
+        // Who joins is remembered with its name.
+        let joins = matches!(call.api, ApiKey::JoinGroup | ApiKey::ConsumerGroupHeartbeat);
+        GroupJob {
+            api: call.api,
+            version: call.version,
+            body,
+            client_id: call.client_id().filter(|_| joins).unwrap_or_default().into(),
+            client_host: call.session.host.clone(),
+            slots,
+        }
+    }
+
     fn source(&self) -> Source<'_> {
         let client = Client { client_id: &self.client_id, client_host: &self.client_host };
         Source { api: self.api, version: self.version, body: &self.body, client }
     }
 
-    /// The reply that says of the part at `slot` that it failed.
-    fn refusal(&self, slot: u32, error: ErrorCode) -> Reply {
+    /// The reply that says of the part at `slot` that it failed; none when there is no such part.
+    fn refusal(&self, slot: u32, error: ErrorCode) -> Result<Option<Reply>, DecodeError> {
         let mut refusal = None;
-        let decoded = requests::each(&self.source(), |part| {
+        requests::each(&self.source(), |part| {
             if part.slot == slot {
                 refusal = Some(group::refused(&part.request, error));
             }
-        });
-        decoded.expect("the request was decoded before");
-        refusal.expect("the part was found before")
+        })?;
+        Ok(refusal)
     }
 }
 
@@ -60,17 +72,12 @@ impl GroupJob {
 /// # Errors
 /// [`Refusal::Decode`].
 pub async fn ask(call: &Call) -> Result<Vec<Reply>, Refusal> {
-    let needs_consumer_groups = matches!(call.api, ApiKey::ConsumerGroupHeartbeat | ApiKey::ConsumerGroupDescribe);
-    let is_disabled = needs_consumer_groups && !groups::serves_consumer_groups(&call.core);
-    let client_id = call.client_id().unwrap_or_default();
-    let client_host = host_text(call.session.info.peer.ip());
-    let client = Client { client_id, client_host: &client_host };
-    let body = call.body();
-    let source = Source { api: call.api, version: call.version, body: &body, client };
+    let is_disabled = is_disabled(call);
+    let everything = GroupJob::new(call, call.body(), Vec::new());
     let image = call.core.image();
     let mut done = Vec::new();
     let mut by_core: BTreeMap<CoreId, Vec<u32>> = BTreeMap::new();
-    requests::each(&source, |part| match part.group_id {
+    requests::each(&everything.source(), |part| match part.group_id {
         _ if is_disabled => done.push((part.slot, group::refused(&part.request, ErrorCode::UNSUPPORTED_VERSION))),
         None => by_core.extend((0..call.core.layout.data_cores).map(|core| (CoreId(core), vec![part.slot]))),
         Some(group_id) => match home(&call.core, &image, group_id) {
@@ -80,31 +87,49 @@ pub async fn ask(call: &Call) -> Result<Vec<Reply>, Refusal> {
     })?;
     let mut waiting = Vec::with_capacity(by_core.len());
     for (core, slots) in by_core {
-        let job = GroupJob {
-            api: call.api,
-            version: call.version,
-            body: body.clone(),
-            client_id: client_id.into(),
-            client_host: client_host.as_str().into(),
-            slots,
-        };
+        let job = GroupJob::new(call, everything.body.clone(), slots);
         waiting.push(call.core.ask(core, CoreRequest::Groups(Box::new(job))));
     }
     for reply in reactor::join_all(waiting).await {
-        let CoreReply::Groups(replies) = reply else { unreachable!("groups are answered by groups") };
-        done.extend(replies);
+        done.extend(replies(reply)?);
     }
     done.sort_by_key(|(slot, _)| *slot);
     Ok(done.into_iter().map(|(_, reply)| reply).collect())
 }
 
-/// As [`ask`], for a request that names one group.
+/// As [`ask`], for a request that names one group. Only that is looked at here: its home core reads the rest.
 ///
 /// # Errors
 /// [`Refusal::Decode`].
 pub async fn ask_one(call: &Call) -> Result<Reply, Refusal> {
-    let mut replies = ask(call).await?;
-    Ok(replies.pop().expect("a request about one group has one reply"))
+    let job = GroupJob::new(call, call.body(), vec![ONLY]);
+    let group_id = requests::only_group(call.api, call.version, &job.body)?;
+    let home = match is_disabled(call) {
+        true => Err(ErrorCode::UNSUPPORTED_VERSION),
+        false => home(&call.core, &call.core.image(), &group_id).ok_or(ErrorCode::NOT_COORDINATOR),
+    };
+    drop(group_id);
+    let reply = match home {
+        Ok(core) => {
+            replies(call.core.ask(core, CoreRequest::Groups(Box::new(job))).await)?.pop().map(|(_, reply)| reply)
+        }
+        Err(error) => job.refusal(ONLY, error)?,
+    };
+    Ok(reply.expect("a request about one group has one reply"))
+}
+
+/// The place of the only group of a request.
+const ONLY: u32 = 0;
+
+/// True when the request is about consumer groups, which may not be used.
+fn is_disabled(call: &Call) -> bool {
+    matches!(call.api, ApiKey::ConsumerGroupHeartbeat | ApiKey::ConsumerGroupDescribe)
+        && !groups::serves_consumer_groups(&call.core)
+}
+
+fn replies(reply: CoreReply) -> Result<Vec<(u32, Reply)>, DecodeError> {
+    let CoreReply::Groups(replies) = reply else { unreachable!("groups are answered by groups") };
+    replies
 }
 
 /// The core a group lives on, if this broker coordinates it.
@@ -136,16 +161,19 @@ pub fn serve(core: &Rc<DataCore>, job: Box<GroupJob>) -> Served {
             }
         }
     });
-    decoded.expect("the request was decoded on the connection's core");
+    if let Err(error) = decoded {
+        return Served::Done(CoreReply::Groups(Err(error)));
+    }
     if waiting.is_empty() {
-        return Served::Done(CoreReply::Groups(done));
+        return Served::Done(CoreReply::Groups(Ok(done)));
     }
     Served::later(async move {
         for (slot, reply) in waiting {
             let answer: Answer<Reply> = reply.await.unwrap_or(Err(ErrorCode::NOT_COORDINATOR));
-            done.push((slot, answer.unwrap_or_else(|error| job.refusal(slot, error))));
+            let refusal = |error| job.refusal(slot, error).ok().flatten().expect("the part was asked before");
+            done.push((slot, answer.unwrap_or_else(refusal)));
         }
-        CoreReply::Groups(done)
+        CoreReply::Groups(Ok(done))
     })
 }
 
@@ -163,29 +191,5 @@ fn submit(
             done.push((part.slot, answer.unwrap_or_else(|error| group::refused(&request, error))));
         }
         Submitted::Waiting(reply) => waiting.push((part.slot, reply)),
-    }
-}
-
-/// An address in the form of Java's `InetAddress.toString` without a name, which Kafka's tools show.
-fn host_text(addr: IpAddr) -> String {
-    match addr.to_canonical() {
-        IpAddr::V4(addr) => format!("/{addr}"),
-        IpAddr::V6(addr) => {
-            let groups: Vec<String> = addr.segments().iter().map(|group| format!("{group:x}")).collect();
-            format!("/{}", groups.join(":"))
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn addresses_look_as_in_java() {
-        let cases = [("127.0.0.1", "/127.0.0.1"), ("::ffff:10.0.0.1", "/10.0.0.1"), ("::1", "/0:0:0:0:0:0:0:1")];
-        for (addr, text) in cases {
-            assert_eq!(host_text(addr.parse().expect("an address")), text);
-        }
     }
 }

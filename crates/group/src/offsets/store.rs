@@ -84,17 +84,17 @@ impl TopicOffsets {
         self.find(partition).ok().map(|index| &self.partitions[index])
     }
 
-    /// Sets the offset of a partition; true if it had none.
-    fn put(&mut self, committed: Committed) -> bool {
+    /// Sets the offset of a partition of the topic with this id, which may be unknown. Whatever belongs to another topic goes.
+    fn put(&mut self, topic_id: Uuid, committed: Committed) {
+        if !topic_id.is_zero() {
+            if !self.topic_id.is_zero() && self.topic_id != topic_id {
+                self.partitions.clear();
+            }
+            self.topic_id = topic_id;
+        }
         match self.find(committed.partition) {
-            Ok(index) => {
-                self.partitions[index] = committed;
-                false
-            }
-            Err(index) => {
-                self.partitions.insert(index, committed);
-                true
-            }
+            Ok(index) => self.partitions[index] = committed,
+            Err(index) => self.partitions.insert(index, committed),
         }
     }
 }
@@ -147,19 +147,16 @@ impl OffsetStore {
 
     /// Sets an offset.
     pub fn put(&mut self, group: &Arc<str>, topic: &str, topic_id: Uuid, committed: Committed) {
-        if !self.groups.get(&**group).is_some_and(|topics| topics.contains_key(topic)) {
-            let name = self.name(topic);
-            self.groups.entry(group.clone()).or_default().entry(name).or_default();
-        }
-        let Some(topic) = self.groups.get_mut(&**group).and_then(|topics| topics.get_mut(topic)) else { return };
-        if !topic_id.is_zero() {
-            if !topic.topic_id.is_zero() && topic.topic_id != topic_id {
-                self.count -= topic.partitions.len();
-                topic.partitions.clear();
+        let offsets = match self.groups.get_mut(&**group).and_then(|topics| topics.get_mut(topic)) {
+            Some(offsets) => offsets,
+            None => {
+                let name = self.name(topic);
+                self.groups.entry(group.clone()).or_default().entry(name).or_default()
             }
-            topic.topic_id = topic_id;
-        }
-        self.count += usize::from(topic.put(committed));
+        };
+        let before = offsets.partitions.len();
+        offsets.put(topic_id, committed);
+        self.count = self.count - before + offsets.partitions.len();
     }
 
     /// Takes an offset away.

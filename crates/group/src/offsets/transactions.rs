@@ -119,9 +119,11 @@ impl GroupShard {
         };
         self.events.offset_commits += u64::from(self.decides);
         // Who commits without being a member makes a group that only holds offsets.
-        let id = self.group_key(group_id).unwrap_or_else(|| Arc::from(group_id));
-        let new = || Group::Classic(Box::new(ClassicGroup::new(-1)));
-        self.groups.entry(id.clone()).or_insert_with(new);
+        let id = self.group_key(group_id).unwrap_or_else(|| {
+            let id: Arc<str> = Arc::from(group_id);
+            self.groups.insert(id.clone(), Group::Classic(Box::new(ClassicGroup::new(-1))));
+            id
+        });
         let committed = Committed::from_record(partition, value, record.offset);
         match record.producer {
             None => self.offsets.put(&id, topic, value.topic_id, committed),
