@@ -32,6 +32,14 @@ ROW_BYTES = 8 << 30
 FILES = 65_536
 
 
+def told(words):
+    """The command line without the places of this machine, for whoever repeats the run elsewhere."""
+    own = [word in ("--out", "--disk", "--bin") for word in words]
+    after = [False, *own]
+    return [word for word, is_own, is_place in zip(words, own, after) if not is_own and not is_place
+            and not word.startswith(("--out=", "--disk=", "--bin="))]
+
+
 def arguments():
     parser = argparse.ArgumentParser(prog="scripts/bench", description=__doc__)
     parser.add_argument("--root", type=Path, required=True, help=argparse.SUPPRESS)
@@ -216,7 +224,7 @@ def measure(args):
     meta = {
         "set": args.set, "systems": names, "repeats": repeats, "seconds": context.seconds, "warmup_s": context.warmup_s,
         "left_out": left_out,
-        "command": " ".join(["scripts/bench", *sys.argv[3:]]), "machine": machine.describe(args.disk, args.root, context.binary),
+        "command": " ".join(["scripts/bench", *told(sys.argv[3:])]), "machine": machine.describe(args.disk, args.root, context.binary),
     }
     run = passes.Run(context, out, meta, args.repeats is not None)
     for line in left_out:

@@ -199,6 +199,10 @@ class Tests(unittest.TestCase):
             self.assertFalse(set(absent) & set(found), (system, number))
         self.assertEqual(len(names("reactor", rows, 1)), 3)
 
+    def test_the_command_is_told_without_places_of_the_machine(self):
+        words = ["full", "--out", "/a", "--rows", "1 KiB", "--bin=/b", "--disk", "/c"]
+        self.assertEqual(runner().told(words), ["full", "--rows", "1 KiB"])
+
     def test_a_full_run_ends_in_time(self):
         sets = runner().SETS
         self.assertLess(estimate.of_set("full", sets["full"]) / 60, 85)
