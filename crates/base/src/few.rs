@@ -18,6 +18,11 @@ impl<T> Few<T> {
         Few::default()
     }
 
+    /// None yet, and room for so many, of which the first needs none.
+    pub fn with_capacity(count: usize) -> Few<T> {
+        Few { first: None, rest: Vec::with_capacity(count.saturating_sub(1)) }
+    }
+
     /// Just this one.
     pub fn one(value: T) -> Few<T> {
         Few { first: Some(value), rest: Vec::new() }
@@ -109,7 +114,7 @@ mod tests {
     #[test]
     fn a_few_are_a_vector() {
         for count in 0..5usize {
-            let mut few = Few::new();
+            let mut few = Few::with_capacity(count);
             (0..count).for_each(|value| few.push(value));
             assert_eq!(few, (0..count).collect(), "pushed and collected are the same");
             assert_eq!((few.len(), few.is_empty()), (count, count == 0));

@@ -42,7 +42,7 @@ pub struct Writer {
 
 /// The segments of what was written: `whole`, with what is not ours in between.
 fn cut_up(whole: Bytes, cuts: Vec<Cut>) -> Few<Segment> {
-    let mut segments = Few::new();
+    let mut segments = Few::with_capacity(2 * cuts.len() + 1);
     let mut from = 0;
     for cut in cuts {
         if cut.behind > from {
