@@ -212,6 +212,21 @@ impl Node {
         self.dir.path().join("broker.log")
     }
 
+    /// Creates a topic by `kafka-topics`.
+    pub fn create_topic(&self, topic: &str, partitions: u32) {
+        let (bootstrap, partitions) = (self.bootstrap(), partitions.to_string());
+        let args = ["--bootstrap-server", &bootstrap, "--create", "--topic", topic, "--partitions", &partitions];
+        Tool::kafka("kafka-topics", &args).run().ok();
+    }
+
+    /// What `kafka-consumer-groups` shows as the lag of each partition of a group.
+    pub fn lags(&self, group: &str) -> Vec<String> {
+        let about = ["--bootstrap-server", &self.bootstrap(), "--describe", "--group", group];
+        let text = Tool::kafka("kafka-consumer-groups", &about).run().ok().text();
+        let rows = text.lines().filter(|line| line.starts_with(group));
+        rows.filter_map(|line| line.split_whitespace().nth(5)).map(str::to_owned).collect()
+    }
+
     /// Process id.
     pub fn pid(&self) -> u32 {
         self.child.as_ref().expect("the node runs").id()

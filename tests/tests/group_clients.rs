@@ -23,8 +23,7 @@ struct Story {
 
 fn tell(node: &mut Node, story: &Story, name: &str) {
     let bootstrap = node.bootstrap();
-    let create = ["--bootstrap-server", &bootstrap, "--create", "--topic", name, "--partitions", "6"];
-    Tool::kafka("kafka-topics", &create).run().ok();
+    node.create_topic(name, 6);
     let folder = node.scratch().join(name);
     fs::create_dir(&folder).expect("a folder for signals");
     let teller = {
@@ -48,11 +47,7 @@ fn tell(node: &mut Node, story: &Story, name: &str) {
     fs::write(folder.join("restarted"), "").expect("the answer can be written");
     let said = teller.join().expect("the runner does not panic");
     said.ok().says(&["consumed 3000 of 3000", "positions kept"]);
-    let about = ["--bootstrap-server", &node.bootstrap(), "--describe", "--group", &format!("group-{name}")];
-    let text = Tool::kafka("kafka-consumer-groups", &about).run().ok().text();
-    let lags: Vec<&str> =
-        text.lines().filter(|l| l.starts_with("group-")).filter_map(|l| l.split_whitespace().nth(5)).collect();
-    assert_eq!(lags, ["0"; 6], "{text}");
+    assert_eq!(node.lags(&format!("group-{name}")), ["0"; 6]);
 }
 
 #[test]

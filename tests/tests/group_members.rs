@@ -95,12 +95,6 @@ fn settle(processes: &mut [&mut Process], partitions: u32, when: &str) {
     }
 }
 
-fn create(node: &Node, topic: &str, partitions: u32) {
-    let (bootstrap, partitions) = (node.bootstrap(), partitions.to_string());
-    let args = ["--bootstrap-server", &bootstrap, "--create", "--topic", topic, "--partitions", &partitions];
-    Tool::kafka("kafka-topics", &args).run().ok();
-}
-
 /// Produces the numbers as records over all partitions.
 fn produce(node: &Node, topic: &str, numbers: std::ops::Range<u32>) {
     let text: String = numbers.map(|n| format!("{n}:{n}\n")).collect();
@@ -121,20 +115,12 @@ fn all_read(processes: &mut [&mut Process], count: u32) {
     }
 }
 
-fn lag(node: &Node, topic: &str) -> Vec<String> {
-    let group = format!("group-{topic}");
-    let about = ["--bootstrap-server", &node.bootstrap(), "--describe", "--group", &group];
-    let text = Tool::kafka("kafka-consumer-groups", &about).run().ok().text();
-    let rows = text.lines().filter(|line| line.starts_with(&group));
-    rows.filter_map(|line| line.split_whitespace().nth(5)).map(str::to_owned).collect()
-}
-
 #[test]
 fn fifty_members_join_at_once_and_are_replaced_by_tens() {
     let node = Node::start_with(&SESSION);
     for protocol in ["classic", "consumer"] {
         let (topic, partitions) = (format!("crowd-{protocol}"), 100);
-        create(&node, &topic, partitions);
+        node.create_topic(&topic, partitions);
         produce(&node, &topic, 0..500);
         let mut crowd = Process::start(&node, &topic, protocol);
         crowd.join(0..50);
@@ -146,7 +132,7 @@ fn fifty_members_join_at_once_and_are_replaced_by_tens() {
         }
         produce(&node, &topic, 500..1000);
         all_read(&mut [&mut crowd], 1000);
-        assert_eq!(lag(&node, &topic), vec!["0"; partitions as usize], "{protocol}");
+        assert_eq!(node.lags(&format!("group-{topic}")), vec!["0"; partitions as usize], "{protocol}");
     }
 }
 
@@ -155,7 +141,7 @@ fn members_that_die_or_pause_beyond_their_session_lose_their_partitions_and_come
     let node = Node::start_with(&SESSION);
     for protocol in ["classic", "consumer"] {
         let (topic, partitions) = (format!("faults-{protocol}"), 8);
-        create(&node, &topic, partitions);
+        node.create_topic(&topic, partitions);
         produce(&node, &topic, 0..400);
         let mut steady = Process::start(&node, &topic, protocol);
         let mut doomed = Process::start(&node, &topic, protocol);
@@ -183,6 +169,6 @@ fn members_that_die_or_pause_beyond_their_session_lose_their_partitions_and_come
         settle(&mut [&mut steady, &mut doomed, &mut sleeper], partitions, "the stopped one goes on");
         produce(&node, &topic, 1200..1600);
         all_read(&mut [&mut steady, &mut doomed, &mut sleeper], 1600);
-        assert_eq!(lag(&node, &topic), vec!["0"; partitions as usize], "{protocol}");
+        assert_eq!(node.lags(&format!("group-{topic}")), vec!["0"; partitions as usize], "{protocol}");
     }
 }

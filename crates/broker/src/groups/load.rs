@@ -35,12 +35,11 @@ pub async fn replay<M: Machine>(
     shell: &RefCell<Shell<M>>,
     stop: impl Fn() -> bool,
 ) -> Result<Loaded, PartitionError> {
-    let began = reactor::now();
     let max_bytes = core.config().values.count("offsets.load.buffer.size") as usize;
     let partition_index = partition.key().partition;
     let bounds = partition.bounds(Isolation::LogEnd);
     let (mut from, end) = (bounds.log_start, bounds.log_end);
-    let (mut bytes_read, mut records, mut told_ms) = (0, 0, began.mono_ms());
+    let (mut bytes_read, mut records, mut told_ms) = (0, 0, reactor::now().mono_ms());
     let mut scratch = Scratch::new();
     while from < end && !stop() {
         let chunk = read(partition, from, max_bytes).await?;
