@@ -336,8 +336,8 @@ def commits(context, broker, row, rate):
 
 
 def loading(context, broker, row, _rate):
-    """Many different commits, and the time from the start of the process until all their groups are served, beside that of a
-    start with the same partitions and next to no commits."""
+    """Many different commits, and the time from the start of the process until all their groups are served, and its memory then,
+    beside those of a start with the same partitions and next to no commits."""
     topic = slug(row.name)
     count = str(row.extra["commits"])
     args = ["--topic", topic, "--partitions", option(row, "--partitions")]
@@ -347,19 +347,18 @@ def loading(context, broker, row, _rate):
     def again(which, commits):
         stop_s, start_s = broker.end(), broker.start()
         check = perf(context, broker, "commit", [*which, "--check", commits], 900)
-        return stop_s, start_s + check["loaded_s"], check
+        return stop_s, start_s + check["loaded_s"], process.memory(broker.pid)[0], check
 
     perf(context, broker, "commit", [*few, "--create", "--duration", "1s"], 120, measured=False)
-    _stop_s, empty_s, _check = again(few, "1")
-    # A JVM's code is compiled before memory is looked at.
+    _stop_s, empty_s, empty_bytes, _check = again(few, "1")
+    # A JVM's code is compiled before commits are counted.
     perf(context, broker, "commit", [*few, "--duration", "2s"], 120, measured=False)
-    before = process.memory(broker.pid)[0]
     result = perf(context, broker, "commit", [*many, "--fill", count], 900)
     sample = {**figures.of_commits(result), "perf": result, **failed(result)}
-    sample["bytes_per_commit"] = max(0, process.memory(broker.pid)[0] - before) / int(count)
-    sample["stop_s"], sample["loaded_s"], check = again(many, count)
+    sample["stop_s"], sample["loaded_s"], bytes_held, check = again(many, count)
     sample["load_s"] = max(0, sample["loaded_s"] - empty_s)
-    sample["rss_mib"] = process.memory(broker.pid)[0] / (1 << 20)
+    sample["bytes_per_commit"] = max(0, bytes_held - empty_bytes) / int(count)
+    sample["rss_mib"] = bytes_held / (1 << 20)
     return {**sample, "check": check, **failed(check)}
 
 
