@@ -223,6 +223,13 @@ impl File {
         self.run(Request::Write { fd: Rc::clone(&self.fd), off, start: 0, durable: true }, buf).await
     }
 
+    /// What goes past the page cache keeps the disk busy at once.
+    fn note_write(&self) {
+        if self.direct {
+            self.fd.core().note_write();
+        }
+    }
+
     async fn write_all<B: IoBuf>(&self, mut buf: B, off: u64, durable: bool) -> (io::Result<()>, B) {
         let mut start = 0;
         loop {
@@ -232,6 +239,7 @@ impl File {
             if left == 0 {
                 return (Ok(()), buf);
             }
+            self.note_write();
             let request = Request::Write { fd: Rc::clone(&self.fd), off: off + start as u64, start, durable };
             let (result, returned) = self.run(request, buf).await;
             buf = returned;
@@ -278,6 +286,7 @@ impl File {
     async fn writev(&self, bufs: Vec<Bytes>, mut off: u64, durable: bool) -> io::Result<()> {
         let mut iov = IovHeld::new(bufs);
         while !iov.is_done() {
+            self.note_write();
             let request = Request::Writev { fd: Rc::clone(&self.fd), off, durable };
             let op = Op::start_on(Rc::clone(self.fd.core()), request, Held::Iov(iov));
             let (result, held) = op.await;
@@ -323,11 +332,20 @@ impl File {
     }
 
     /// Says that `off..off + len` will be read soon: the kernel begins to bring it into its cache, in large pieces and
-    /// beside whatever else goes on. A hint: nothing waits for it, and nothing fails with it.
+    /// beside whatever else goes on. A hint: nothing waits for it, nothing fails with it, and nothing comes of it while the
+    /// disk has enough to do.
     pub fn will_read(&self, off: u64, len: u64) {
         let core = Rc::clone(self.fd.core());
-        if matches!(core.backend, Backend::Uring(_)) {
+        if matches!(core.backend, Backend::Uring(_)) && core.may_read_ahead() {
             drop(Op::start_on(core, Request::WillRead { fd: Rc::clone(&self.fd), off, len }, Held::Nothing));
+        }
+    }
+
+    /// Has the kernel read what is asked for and nothing beyond it, for every descriptor of this open file. By itself it reads
+    /// ahead by megabytes for each file that is read in order, and so many of them at once keep a disk from writing.
+    pub fn read_only_what_is_asked(&self) {
+        if matches!(self.fd.core().backend, Backend::Uring(_)) {
+            crate::uring::sys::advise_random(self.fd.raw());
         }
     }
 

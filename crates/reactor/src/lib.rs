@@ -18,6 +18,7 @@ mod buf;
 mod combine;
 mod counters;
 mod counting_alloc;
+mod disk_use;
 mod exec;
 pub mod fs;
 mod handover;

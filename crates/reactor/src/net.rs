@@ -279,14 +279,18 @@ impl TcpStream {
         let run = |request| async { check(Op::start_on(Rc::clone(core), request, Held::Nothing).await.0) };
         let mut left = len;
         while left > 0 {
-            let step = left.min(pipe.bytes as u64) as u32;
+            let step = core.read_bytes(left.min(pipe.bytes as u64)) as u32;
             let fill = Request::SpliceIn { file: Rc::clone(file.fd()), off, pipe: Rc::clone(pipe), len: step };
-            let filled = run(fill).await?;
+            let filled = core.read_in_turn(run(fill)).await?;
             if filled == 0 {
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }
             off += filled as u64;
             left -= filled as u64;
+            if left > 0 {
+                // The disk works while the socket does.
+                file.will_read(off, left.min(pipe.bytes as u64));
+            }
             let mut inside = filled as u32;
             while inside > 0 {
                 run(Request::Writable { socket: Rc::clone(&self.fd) }).await?;

@@ -14,7 +14,7 @@ use crate::exec::Exec;
 use crate::op::{Held, OpId, OpTable, Pipe, Request};
 use crate::shared::{CoreShared, SIGNAL_INBOX, SIGNAL_MAIL, SIGNAL_STOP, SIGNAL_WAKE_ALL, TaskId};
 use crate::sim::SimCore;
-use crate::stop::StopShared;
+use crate::stop::RuntimeShared;
 use crate::timer::Timers;
 use crate::uring::Uring;
 
@@ -51,7 +51,7 @@ pub(crate) enum Moment {
 pub(crate) struct Core {
     pub id: CoreId,
     pub shared: Arc<CoreShared>,
-    pub stop: Arc<StopShared>,
+    pub stop: Arc<RuntimeShared>,
     pub exec: RefCell<Exec>,
     pub timers: RefCell<Timers>,
     pub ops: RefCell<OpTable>,
@@ -62,6 +62,8 @@ pub(crate) struct Core {
     /// Empty pipes for splicing. A pipe in which bytes were left is never put here.
     pub pipes: RefCell<Vec<Rc<Pipe>>>,
     pub unblock_slots: crate::sync::Semaphore,
+    /// Whose turn it is to read from a disk.
+    pub disk_reads: crate::sync::Semaphore,
     pub prng: RefCell<Prng>,
     pub counters: LiveCounters,
     pub moment: Cell<Moment>,
@@ -126,7 +128,7 @@ pub(crate) fn send_ring_message(target: &CoreShared) -> bool {
 pub(crate) struct CoreParts {
     pub id: CoreId,
     pub shared: Arc<CoreShared>,
-    pub stop: Arc<StopShared>,
+    pub stop: Arc<RuntimeShared>,
     pub seed: u64,
     pub backend: Backend,
 }
@@ -144,6 +146,7 @@ impl Core {
             mail_wakers: RefCell::default(),
             stop_waiters: RefCell::new(VecDeque::new()),
             pipes: RefCell::new(Vec::new()),
+            disk_reads: crate::sync::Semaphore::new(crate::disk_use::TURNS),
             unblock_slots: crate::sync::Semaphore::new(crate::unblock::UNBLOCK_JOBS_MAX),
             prng: RefCell::new(Prng::new(parts.seed)),
             counters: LiveCounters::default(),

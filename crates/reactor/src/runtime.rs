@@ -16,7 +16,7 @@ use crate::counters::Counters;
 use crate::exec::{Class, spawn_on};
 use crate::percore::{Backend, Core, CoreParts};
 use crate::shared::CoreShared;
-use crate::stop::{StopHandle, StopShared};
+use crate::stop::{RuntimeShared, StopHandle};
 use crate::uring::{self, RingOptions, Uring};
 
 /// Cores of one runtime: mailboxes are one lane per pair, and a machine with more is better served by several nodes.
@@ -86,7 +86,7 @@ struct Seat {
     spec: CoreSpec,
     options: RingOptions,
     shared: Arc<CoreShared>,
-    stop: Arc<StopShared>,
+    stop: Arc<RuntimeShared>,
     on_panic: OnPanic,
     /// Cores end together: a ring is not closed while another core may still send to it.
     end: Arc<Barrier>,
@@ -113,7 +113,7 @@ impl Runtime {
             return Err(io::Error::other(format!("a runtime has 1 to {CORES_MAX} cores, not {count}")));
         }
         uring::sys::tune_allocator();
-        let stop = StopShared::new();
+        let stop = RuntimeShared::new();
         let shareds = (0..count).map(|_| CoreShared::register(false)).collect::<io::Result<Vec<_>>>()?;
         stop.set_cores(shareds.clone());
         let end = Arc::new(Barrier::new(count));
@@ -252,7 +252,7 @@ pub fn block_on<T: 'static>(future: impl Future<Output = T> + 'static) -> T {
         registered_bytes: defaults.registered_bytes,
     };
     let uring = Uring::new(&shared, &options).expect("an io_uring of 256 entries or less");
-    let stop = StopShared::new();
+    let stop = RuntimeShared::new();
     stop.set_cores(vec![Arc::clone(&shared)]);
     let core = Core::new(CoreParts {
         id: CoreId(0),

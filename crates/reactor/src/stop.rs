@@ -6,18 +6,22 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::task::Poll;
 
+use crate::disk_use::LastWrite;
 use crate::percore;
 use crate::shared::{CoreShared, SIGNAL_STOP};
 
+/// What the cores of a runtime share.
 #[derive(Default)]
-pub(crate) struct StopShared {
+pub(crate) struct RuntimeShared {
     stopping: AtomicBool,
+    /// When they last wrote to a disk.
+    pub last_write: LastWrite,
     cores: OnceLock<Vec<Arc<CoreShared>>>,
 }
 
-impl StopShared {
-    pub fn new() -> Arc<StopShared> {
-        Arc::new(StopShared::default())
+impl RuntimeShared {
+    pub fn new() -> Arc<RuntimeShared> {
+        Arc::new(RuntimeShared::default())
     }
 
     /// Names the cores that a stop wakes. Called once, before any of them runs.
@@ -39,7 +43,7 @@ impl StopShared {
 
 /// Asks a runtime to stop, from any thread and from signal handlers.
 #[derive(Clone)]
-pub struct StopHandle(pub(crate) Arc<StopShared>);
+pub struct StopHandle(pub(crate) Arc<RuntimeShared>);
 
 /// What the handler of termination signals stops. One runtime per process can be stopped that way.
 static SIGNALLED: OnceLock<StopHandle> = OnceLock::new();

@@ -18,11 +18,6 @@ use crate::{ColdRange, ColdRead, LogError, ReadOutcome, ReadRequest};
 /// Bytes read at once while looking for a batch's beginning: an index interval and a header lie within.
 const LOOK_BYTES: usize = 16 << 10;
 
-/// Reads of at least this many bytes have what comes behind them brought into the kernel's cache too, as much again: such a
-/// reader goes through the log from one end to the other, and the disk works while the answer is on its way. What the log
-/// wrote went past that cache.
-const READ_AHEAD_BYTES_MIN: usize = 64 << 10;
-
 /// A segment file and what is known of it, for a read outside of any borrow.
 pub(crate) struct Source {
     pub base: Offset,
@@ -74,6 +69,8 @@ impl LogInner {
             Some(file) => file,
             None => {
                 let file = File::open(&path, OpenOptions::READ).await.context("open", &path)?;
+                // Whoever sends a range of it says what it will need next.
+                file.read_only_what_is_asked();
                 self.core.cold.keep_file(self.id.key, base, file.clone());
                 file
             }
@@ -185,9 +182,6 @@ impl LogInner {
             next_offset = header.next_offset();
         }
         let len = (position - begin) as usize;
-        if len >= READ_AHEAD_BYTES_MIN {
-            source.file.will_read(begin, 2 * len as u64);
-        }
         Ok(Some(ColdRange { file: source.file, position: begin, len, first_offset: first.base_offset, next_offset }))
     }
 

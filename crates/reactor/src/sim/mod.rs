@@ -26,7 +26,7 @@ use crate::counters::Counters;
 use crate::exec::{Class, LocalFuture, Task, poll_task, spawn_on};
 use crate::percore::{Backend, Core, CoreParts};
 use crate::shared::CoreShared;
-use crate::stop::StopShared;
+use crate::stop::RuntimeShared;
 
 pub use disk::{Fault, FaultOn};
 pub use world::Latencies;
@@ -51,7 +51,7 @@ struct Node {
     cores: usize,
     boot: Rc<dyn Fn() -> Make>,
     running: Vec<RunningCore>,
-    stop: Arc<StopShared>,
+    stop: Arc<RuntimeShared>,
 }
 
 /// A simulated world.
@@ -94,7 +94,7 @@ impl Sim {
             let make = boot();
             Box::new(move |core| -> LocalFuture { Box::pin(make(core)) })
         });
-        self.nodes.push(Node { cores, boot, running: Vec::new(), stop: StopShared::new() });
+        self.nodes.push(Node { cores, boot, running: Vec::new(), stop: RuntimeShared::new() });
         let state = NodeState { disk: disk::Disk::new(), life: 0, alive: false, skew_ms: 0 };
         self.world.state.borrow_mut().nodes.push(state);
         self.start(id);
@@ -120,7 +120,7 @@ impl Sim {
             (world.nodes[id.0].life, seeds)
         };
         let node = &mut self.nodes[id.0];
-        node.stop = StopShared::new();
+        node.stop = RuntimeShared::new();
         let make = (node.boot)();
         let shareds: Vec<_> = seeds
             .iter()

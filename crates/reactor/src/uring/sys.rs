@@ -26,6 +26,15 @@ pub(crate) fn close(raw: i32) {
     let _ = unsafe { libc::close(raw) };
 }
 
+/// Turns the kernel's read-ahead off for an open file. A hint: a file system that knows none says so.
+pub(crate) fn advise_random(raw: i32) {
+    // SAFETY: no pointers.
+    let result = unsafe { libc::posix_fadvise(raw, 0, 0, libc::POSIX_FADV_RANDOM) };
+    if result != 0 {
+        tracing::debug!(error = %io::Error::from_raw_os_error(result), "the kernel goes on reading ahead");
+    }
+}
+
 /// Free memory at the top of a thread's heap, in bytes, that the allocator keeps: a few requests' worth. By default it keeps
 /// so little that every large request takes its pages from the system and gives them back.
 const HEAP_KEPT_BYTES: libc::c_int = 16 << 20;
