@@ -14,11 +14,11 @@ use crate::{config_file, logging};
 
 /// Run a node.
 ///
-/// With --config it takes Kafka's own server.properties; the directories must have been formatted by `odradek format` or
+/// It takes Kafka's own server.properties, with --config or, as kafka-server-start does, alone; the directories must have been formatted by `odradek format` or
 /// kafka-storage. Options Kafka knows and this broker does not act on are named once in the log; unknown ones are warned
 /// about; a value that is not acceptable stops the start.
 ///
-/// Without --config it is a broker and controller in one, for trying things out: clients find it on localhost:9092, its
+/// Without a file it is a broker and controller in one, for trying things out: clients find it on localhost:9092, its
 /// data lies in ./odradek-data, which is formatted the first time. Everything can be changed with --override.
 ///
 /// SIGTERM and SIGINT stop it in good order.
@@ -28,12 +28,16 @@ pub(crate) struct Args {
     #[arg(short, long, value_name = "FILE")]
     config: Option<PathBuf>,
 
+    /// The same, as kafka-server-start takes it.
+    #[arg(value_name = "FILE", conflicts_with = "config")]
+    file: Option<PathBuf>,
+
     /// Set one option over the file or the built-in configuration; may be repeated.
     #[arg(long = "override", value_name = "KEY=VALUE")]
     overrides: Vec<String>,
 
-    /// Where a node without --config keeps its data.
-    #[arg(long, value_name = "DIRECTORY", conflicts_with = "config")]
+    /// Where a node without a file keeps its data.
+    #[arg(long, value_name = "DIRECTORY", conflicts_with_all = ["config", "file"])]
     data_dir: Option<PathBuf>,
 }
 
@@ -56,7 +60,7 @@ const BUILT_IN: &[(&str, &str)] = &[
 const DATA_DIR: &str = "odradek-data";
 
 pub(crate) fn run(args: Args) -> Outcome {
-    let (properties, quick) = match &args.config {
+    let (properties, quick) = match args.config.as_ref().or(args.file.as_ref()) {
         Some(path) => (config_file::read(path, &args.overrides)?, false),
         None => (config_file::with_overrides(built_in(args.data_dir.as_deref())?, &args.overrides)?, true),
     };
