@@ -89,9 +89,8 @@ def baseline(run, names, rows):
         say(f"    {name} {why}; rows at those rates are left out")
         return
     try:
+        run_rows.warm_up(run.context, broker)
         for row in map(by_name, needed):
-            # The first measurement warms a JVM up; the second one counts.
-            run_rows.measure(run.context, broker, row, None)
             found = run_rows.measure(run.context, broker, row, None)["records_per_s"]
             run.meta["baseline"]["records_per_s"][row.name] = found
             say(f"    {row.name}: {found:,.0f} records/s")
@@ -177,6 +176,10 @@ def one_system(run, name, number, rows):
     losses = 0
     try:
         run.add({**facts, "row": "start", "start_s": broker.start_s, "rss_mib": process.memory(broker.pid)[0] / (1 << 20)})
+        try:
+            run_rows.warm_up(run.context, broker)
+        except Failed as error:
+            return lost(run, name, number, rows, f"warming up: {error}")
         for i, row in enumerate(rows):
             one_row(run, broker, name, number, row)
             gone = broker.process.poll() is not None

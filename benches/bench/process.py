@@ -84,6 +84,21 @@ def page_cache():
     return tuple(int(re.search(rf"^{key}:\s+(\d+)", text, re.M).group(1)) * 1024 for key in ("Cached", "Dirty"))
 
 
+def disk_of(folder):
+    """Major and minor number of the device below a folder, as the kernel's tables have them."""
+    device = os.stat(folder).st_dev
+    return os.major(device), os.minor(device)
+
+
+def disk_work(device):
+    """Operations that a device has on its way, and how many discards it has done; None for what is no block device."""
+    for line in Path("/proc/diskstats").read_text().splitlines():
+        words = line.split()
+        if (int(words[0]), int(words[1])) == device:
+            return int(words[11]), int(words[14]) if len(words) > 14 else 0
+    return None
+
+
 def busy_seconds():
     """CPU seconds that the whole machine has worked so far."""
     fields = [int(f) for f in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:]]

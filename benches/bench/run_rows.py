@@ -309,7 +309,7 @@ def group(context, broker, row, rate):
     """Members from their start until they are stable, their heartbeats, and a rolling restart."""
     topic, protocol = slug(row.name), option(row, "--protocol")
     warm = ["--topic", f"{topic}-warm", "--create", "--delete", "--group-prefix", f"{topic}-warm", "--protocol", protocol,
-            *WARM_GROUP, "--duration", f"{max(2, context.warmup_s)}s"]
+            *WARM_GROUP, "--duration", f"{GROUP_WARM_UP_S[broker.system.is_compiled_late]}s"]
     perf(context, broker, "group", warm, 120, measured=False)
     seconds, limit = timed(context)
     args = ["--topic", topic, "--group-prefix", topic, "--create", "--delete", *row.args, *seconds]
@@ -372,9 +372,51 @@ def accounts(broker):
     return time.monotonic(), process.busy_seconds(), sum(process.cpu_seconds(broker.pid)) + process.children_seconds()
 
 
-def measure(context, broker, row, rate):
-    """One sample of a row, with the page cache's growth. What earlier rows left to be written is written first."""
+# Seconds that it may take until the disk is quiet, and for how long it has to be.
+QUIET_S_MAX, QUIET_S = 30, 0.2
+
+
+def settle(broker):
+    """Has the disk do what earlier rows left to it: files of deleted topics go, what is to be written is written, and blocks that became
+    free are discarded. Gigabytes of those keep some disks from writing for a second."""
+    until = time.monotonic() + QUIET_S_MAX
+    while time.monotonic() < until and any((broker.dir / "data").glob("*-delete")):
+        time.sleep(0.02)
     os.sync()
+    device = process.disk_of(broker.dir)
+    seen, since = process.disk_work(device), time.monotonic()
+    while seen and time.monotonic() < min(until, since + QUIET_S):
+        time.sleep(0.02)
+        now = process.disk_work(device)
+        if now[0] or now != seen:
+            seen, since = now, time.monotonic()
+
+
+# What a JVM runs before anything of it is measured, so that its code is compiled: loads that together go the ways of the rows, with their
+# seconds.
+WARM_UP = (
+    ("produce", 5, "--partitions 16 --record-size 1k --batch-size 16k --batches-per-request 4 --producers 4 --acks all --idempotent"),
+    ("produce", 5, "--partitions 64 --record-size 100 --batch-size 1 --producers 64 --in-flight 1 --acks all --idempotent"),
+    ("produce", 3, "--partitions 6 --record-size 100 --batch-size 16k --batches-per-request 6 --acks all --idempotent"),
+    ("e2e", 3, "--partitions 16 --record-size 1k --batch-size 16k --producers 4 --acks all --idempotent --consumers 2"),
+    ("commit", 3, "--partitions 100 --groups 100 --connections 16 --group-prefix warm"),
+)
+# The seconds of heartbeats in a group that is not measured, before one that is.
+GROUP_WARM_UP_S = {False: 2, True: 8}
+
+
+def warm_up(context, broker):
+    """Loads a system whose code is compiled as it runs, unmeasured; the others need none."""
+    if not broker.system.is_compiled_late:
+        return
+    for i, (mode, seconds, args) in enumerate(WARM_UP):
+        perf(context, broker, mode, ["--topic", f"warm-{i}", "--create", "--delete", *args.split(), "--warmup", "0s", "--duration",
+                                     f"{seconds}s"], 120, measured=False)
+
+
+def measure(context, broker, row, rate):
+    """One sample of a row, with the page cache's growth. The disk has done what earlier rows left to it."""
+    settle(broker)
     cached, _dirty = process.page_cache()
     before, pid = accounts(broker), broker.pid
     sample = KINDS[row.kind](context, broker, row, rate)

@@ -23,6 +23,11 @@ class System:
     core_only: bool = False
 
     @property
+    def is_compiled_late(self):
+        """Whether it runs on a JVM, which is slow until it has seen its work for a while."""
+        return self.kind == "kafka"
+
+    @property
     def is_ceiling(self):
         """Whether it is no broker but what bounds one: never compared as one, and only in the rows that ask for it."""
         return self.kind == "reactor"

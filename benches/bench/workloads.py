@@ -129,24 +129,24 @@ row("10 MiB records", "produce", "full",
     "--partitions 4 --record-size 10m --producers 2 --in-flight 1 --acks all --topic-config max.message.bytes=16777216")
 
 # Idle.
-row("1,000 idle consumers", "idle", "quick full", "--partitions 16 --consumers 1000")
+row("1,000 idle consumers", "idle", "quick full", "--partitions 16 --consumers 1000", passes_max=2)
 row("4,000 connections", "idle", "full", "--partitions 1 --consumers 0 --connections 4000")
 row("10,000 idle partitions", "partitions", "full", "--topics 100 --partitions 100", apart=True, without=("kafka-flush1",))
 row("restart after kill -9 with 20 GB", "restart", "full", "--partitions 16 --record-size 1k --producers 4 --batch-size 256k",
     extra={"bytes": 20 << 30}, apart=True, without=("kafka-flush1",))
 
 # Groups. Each row has a broker of its own, so that memory is that of its members and offsets.
-for members, sets, roll in ((100, "quick", "--roll 20 --roll-steps 3"), (1000, "full", "--roll 100")):
-    for protocol in ("classic", "consumer"):
-        row(f"one group of {members:,} members, {protocol}", "group", sets,
-            f"--protocol {protocol} --partitions {members} --members {members} --heartbeat-interval 500ms {roll}", apart=True,
-            note="both brokers gather joins for group.consumer.assignment.interval.ms, a second, and members learn the outcome with their "
-                 "next heartbeat, of which there are two a second" if protocol == "consumer" else "",
-            without=("kafka-flush1",))
-    # What the second above hides: each join is an assignment of its own.
-    row(f"one group of {members:,} members, consumer, no assignment interval", "group", sets,
-        f"--protocol consumer --partitions {members} --members {members} --heartbeat-interval 200ms "
-        "--group-config consumer.assignment.interval.ms=0", apart=True, without=("kafka-flush1",))
+for members, protocol, sets, roll in ((100, "consumer", "quick", "--roll 20 --roll-steps 3"), (1000, "classic", "full", "--roll 100"),
+                                      (1000, "consumer", "full", "--roll 100")):
+    row(f"one group of {members:,} members, {protocol}", "group", sets,
+        f"--protocol {protocol} --partitions {members} --members {members} --heartbeat-interval 500ms {roll}", apart=True,
+        note="both brokers gather joins for group.consumer.assignment.interval.ms, a second, and members learn the outcome with their "
+             "next heartbeat, of which there are two a second" if protocol == "consumer" else "",
+        without=("kafka-flush1",))
+# What the second above hides: each join is an assignment of its own.
+row("one group of 1,000 members, consumer, no assignment interval", "group", "full",
+    "--protocol consumer --partitions 1000 --members 1000 --heartbeat-interval 200ms "
+    "--group-config consumer.assignment.interval.ms=0", apart=True, without=("kafka-flush1",))
 for protocol in ("classic", "consumer"):
     row(f"1,000 groups of 10 members, {protocol}", "group", "full",
         f"--protocol {protocol} --partitions 10 --groups 1000 --members 10 --heartbeat-interval 3s --connections 64", apart=True,
@@ -154,12 +154,10 @@ for protocol in ("classic", "consumer"):
 row("heartbeats of 100 members, consumer, 2,000/s", "group", "full",
     "--protocol consumer --partitions 100 --members 100 --heartbeat-interval 500ms", rate=2_000)
 COMMITS = "--partitions 100 --groups 100 --connections 16"
-row("offset commits", "commits", "quick full", COMMITS)
+row("offset commits", "commits", "quick full", COMMITS, passes_max=2)
 row("offset commits, 100 partitions each", "commits", "full", f"{COMMITS} --partitions-per-commit 100")
 row("offset commits, 1,000/s", "commits", "full", COMMITS, rate=1_000)
 row("load of 1,000,000 offsets", "loading", "full", "--partitions 1000", extra={"commits": 1_000_000}, apart=True)
-row("load of 100,000 offsets", "loading", "quick", "--partitions 100", extra={"commits": 100_000}, apart=True,
-    without=("kafka-flush1",))
 
 # Kafka's own tools, as a check of ours.
 row("kafka-producer-perf-test, 1 KiB, 16 partitions", "java_produce", "quick full", extra={"records": 200_000, "size": 1024, "partitions": 16},
