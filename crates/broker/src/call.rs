@@ -105,6 +105,11 @@ impl Call {
         Meter { row: self.row, received: self.received, request_bytes: self.frame.len() }
     }
 
+    /// The frame, for those who decode elsewhere, and where its body begins.
+    pub fn undecoded(&self) -> (Bytes, usize) {
+        (self.frame.clone(), self.body_at)
+    }
+
     /// The undecoded body.
     pub fn body(&self) -> Bytes {
         self.frame.slice(self.body_at..)
@@ -122,10 +127,7 @@ impl Call {
 
     /// `client.id`, if the client gave one.
     pub fn client_id(&self) -> Option<&str> {
-        let rest = self.frame.get(CLIENT_ID_AT..)?;
-        let (len, rest) = rest.split_first_chunk::<2>()?;
-        let text = rest.get(..usize::try_from(i16::from_be_bytes(*len)).ok()?)?;
-        std::str::from_utf8(text).ok()
+        client_id_of(&self.frame)
     }
 
     /// A response frame of this request's version.
@@ -176,6 +178,13 @@ impl Call {
         let segments = [framed.freeze(), body].into_iter().filter(|piece| !piece.is_empty());
         Response::Send(Outgoing { segments: segments.map(wire::Segment::Bytes).collect(), files: Vec::new() })
     }
+}
+
+/// `client.id` of an undecoded frame, if the client gave one.
+pub fn client_id_of(frame: &[u8]) -> Option<&str> {
+    let (len, rest) = frame.get(CLIENT_ID_AT..)?.split_first_chunk::<2>()?;
+    let text = rest.get(..usize::try_from(i16::from_be_bytes(*len)).ok()?)?;
+    std::str::from_utf8(text).ok()
 }
 
 /// What is counted of a request.

@@ -3,6 +3,7 @@
 use crate::api_table::{self, Handler};
 use crate::call::{Answer, Call, Head, Meter, Refusal};
 use crate::core::DataCore;
+use crate::groups;
 use crate::handlers;
 use crate::per_ip;
 use crate::session::ClientSession;
@@ -35,7 +36,8 @@ impl Service for Dispatch {
 
     fn overlaps(&self, _session: &ClientSession, frame: &Bytes) -> bool {
         // A frame that is too short for a key is refused in its turn.
-        frame.get(..2) == Some(&ApiKey::Produce.code().to_be_bytes())
+        let key = frame.first_chunk().and_then(|key| ApiKey::from_i16(i16::from_be_bytes(*key)));
+        key.is_some_and(overlaps)
     }
 
     fn start(&self, session: &Rc<ClientSession>, request: Request) -> Reply {
@@ -50,6 +52,7 @@ impl Service for Dispatch {
             }
             Handler::Async(handle) => later(&self.core, session, call.meter(), handle(call)),
             Handler::Forward => later(&self.core, session, call.meter(), Box::pin(handlers::forward::handle(call))),
+            Handler::Group(respond) => groups::start(call, respond),
             Handler::Produce => handlers::produce::start(call),
         }
     }
@@ -65,6 +68,12 @@ impl Service for Dispatch {
     fn left(&self, ip: IpAddr) {
         per_ip::left(&self.core, ip);
     }
+}
+
+/// The APIs whose requests may begin before earlier ones of them are answered: those that clients send without waiting, and
+/// whose order is fixed where they begin. A burst of commits becomes one batch, and its answers one message.
+fn overlaps(api: ApiKey) -> bool {
+    matches!(api, ApiKey::Produce | ApiKey::OffsetCommit | ApiKey::Heartbeat | ApiKey::ConsumerGroupHeartbeat)
 }
 
 fn later(

@@ -47,7 +47,7 @@ pub enum CoreRequest {
     /// End a fetch session.
     EndSession(i32),
     /// Ask groups that live there.
-    Groups(Box<GroupJob>),
+    Groups(GroupJob),
     /// Something for the controller, on its core.
     Controller(Box<ControllerCall>),
     /// Count one more connection of an address, if it may have one.
@@ -86,7 +86,7 @@ pub enum CoreReply {
     Session(Taken),
     /// To `Groups`: places in the request and replies, in no particular order; or why the request cannot be read, of which
     /// nothing was asked then.
-    Groups(Result<Vec<(u32, group::Reply)>, DecodeError>),
+    Groups(Result<Few<(u32, group::Reply)>, DecodeError>),
     /// To `Controller`.
     Controller(Result<Bytes, ErrorCode>),
     /// To `Checkpoints`.

@@ -1,4 +1,4 @@
-//! Allocations of a Produce request, counted on a broker that runs on the real machine: what grows here costs every small
+//! Allocations of small requests, counted on a broker that runs on the real machine: what grows here costs every small
 //! request, and shows on no test of behaviour.
 
 use base::{CoreId, Uuid};
@@ -12,12 +12,19 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::sync::mpsc::channel;
+use wire::consumer_group_heartbeat_request::ConsumerGroupHeartbeatRequest;
+use wire::consumer_group_heartbeat_response::ConsumerGroupHeartbeatResponse;
 use wire::create_topics_request::{CreatableTopic, CreateTopicsRequest};
+use wire::find_coordinator_request::FindCoordinatorRequest;
 use wire::header::{self, RequestHeader};
+use wire::heartbeat_request::HeartbeatRequest;
+use wire::heartbeat_response::HeartbeatResponse;
 use wire::metadata_request::MetadataRequest;
 use wire::metadata_response::MetadataResponse;
 use wire::produce_request::{PartitionProduceData, ProduceRequest, TopicProduceData};
 use wire::produce_response::ProduceResponse;
+use wire::update_features_request::{FeatureUpdateKey, UpdateFeaturesRequest};
+use wire::update_features_response::UpdateFeaturesResponse;
 use wire::{ApiKey, Decode, Encode, ErrorCode, Reader, Records, Writer};
 
 #[global_allocator]
@@ -27,13 +34,17 @@ static ALLOCATOR: CountingAlloc = CountingAlloc;
 const CONNECTIONS: usize = 16;
 /// Data cores: with two of them, half of the requests are for the other core's partitions.
 const CORES: u16 = 2;
+/// Looks, ten milliseconds apart, whether a group is served.
+const TRIES_MAX: usize = 3_000;
 /// Rounds before counting begins: tables and buffers have their size by then.
 const WARM_UP_ROUNDS: usize = 200;
 /// Rounds that are counted.
 const ROUNDS: usize = 500;
 /// Allocations a request may take on average, its share of commits and of what runs by the clock included. What they are for:
 /// decoding and encoding (four), the request's own future, now and then a buffer to receive into or to answer from.
-const ALLOCATIONS_MAX: f64 = 8.0;
+const PRODUCE_ALLOCATIONS_MAX: f64 = 8.0;
+/// The same of a heartbeat that says nothing new: the future of one that waits for the other core, and a share of buffers.
+const HEARTBEAT_ALLOCATIONS_MAX: f64 = 2.0;
 
 fn config(dir: &str) -> BrokerConfig {
     let mut properties = Properties::new();
@@ -46,6 +57,8 @@ fn config(dir: &str) -> BrokerConfig {
         ("log.dirs", dir),
         ("odradek.durability", "written"),
         ("odradek.journal.file.bytes", "4194304"),
+        ("offsets.topic.replication.factor", "1"),
+        ("group.consumer.assignment.interval.ms", "0"),
     ] {
         properties.set(name, value);
     }
@@ -111,17 +124,85 @@ fn round(streams: &mut [TcpStream], topic_id: Uuid, batch: &bytes::Bytes) {
     }
 }
 
-#[test]
-fn a_small_produce_request_takes_few_allocations() {
-    CountingAlloc::exempt_this_thread();
-    let dir = tempfile::tempdir().expect("a directory");
-    let path = dir.path().to_str().expect("a name in UTF-8").to_owned();
+/// A heartbeat of the only member of the group of each connection; gives the epoch they have come to.
+fn heartbeats(streams: &mut [TcpStream], epoch: i32) -> i32 {
+    for (index, stream) in streams.iter_mut().enumerate() {
+        let joins = epoch == 0;
+        let request = ConsumerGroupHeartbeatRequest {
+            group_id: format!("group {index}").into(),
+            member_id: format!("member {index}").into(),
+            member_epoch: epoch,
+            rebalance_timeout_ms: if joins { 30_000 } else { -1 },
+            subscribed_topic_names: joins.then(|| vec!["t".into()]),
+            topic_partitions: joins.then(Vec::new),
+            ..ConsumerGroupHeartbeatRequest::default()
+        };
+        ask(stream, ApiKey::ConsumerGroupHeartbeat, 1, &request);
+    }
+    let epochs = streams.iter_mut().map(|stream| {
+        answer(stream, ApiKey::ConsumerGroupHeartbeat, 1, |reader| {
+            let answer = ConsumerGroupHeartbeatResponse::decode(reader, 1).expect("an answer of its version");
+            assert_eq!(answer.error_code, ErrorCode::NONE.0, "{:?}", answer.error_message);
+            answer.member_epoch
+        })
+    });
+    epochs.min().expect("there are connections")
+}
+
+/// Lets consumer groups be used: the directory was not formatted with their feature.
+fn finalize_group_version(stream: &mut TcpStream) {
+    let update = FeatureUpdateKey {
+        feature: "group.version".into(),
+        max_version_level: 1,
+        upgrade_type: 1,
+        ..FeatureUpdateKey::default()
+    };
+    let request =
+        UpdateFeaturesRequest { timeout_ms: 30_000, feature_updates: vec![update], ..UpdateFeaturesRequest::default() };
+    ask(stream, ApiKey::UpdateFeatures, 2, &request);
+    answer(stream, ApiKey::UpdateFeatures, 2, |reader| {
+        let answer = UpdateFeaturesResponse::decode(reader, 2).expect("an answer of its version");
+        assert_eq!(answer.error_code, ErrorCode::NONE.0, "{:?}", answer.error_message);
+    });
+}
+
+/// Makes the topic of the coordinator, and waits until every group's home core serves it.
+fn groups_are_served(streams: &mut [TcpStream]) {
+    for (index, stream) in streams.iter_mut().enumerate() {
+        let served = (0..TRIES_MAX).any(|_| {
+            let keys = vec![format!("group {index}").into()];
+            let request = FindCoordinatorRequest { coordinator_keys: keys, ..FindCoordinatorRequest::default() };
+            ask(stream, ApiKey::FindCoordinator, 6, &request);
+            answer(stream, ApiKey::FindCoordinator, 6, |_| ());
+            // Says that there is no such member, once its group is loaded.
+            let group_id = format!("group {index}").into();
+            let request = HeartbeatRequest { group_id, member_id: "m".into(), ..HeartbeatRequest::default() };
+            ask(stream, ApiKey::Heartbeat, 4, &request);
+            let heard = answer(stream, ApiKey::Heartbeat, 4, |reader| {
+                HeartbeatResponse::decode(reader, 4).expect("an answer of its version").error_code
+            });
+            std::thread::sleep(std::time::Duration::from_millis(10));
+            heard == ErrorCode::UNKNOWN_MEMBER_ID.0
+        });
+        assert!(served, "group {index} is not served");
+    }
+}
+
+/// Allocations a request, on average.
+fn allocations(mut round: impl FnMut()) -> f64 {
+    (0..WARM_UP_ROUNDS).for_each(|_| round());
+    let before = CountingAlloc::count();
+    (0..ROUNDS).for_each(|_| round());
+    (CountingAlloc::count() - before) as f64 / (ROUNDS * CONNECTIONS) as f64
+}
+
+fn start(path: &str) -> (Runtime, SocketAddr) {
     let (tell, told) = channel();
     let layout = Layout { data_cores: CORES, controller_core: CoreId(0) };
     let any_port = SocketAddr::from(([127, 0, 0, 1], 0));
     let id = Uuid::from_u128(0x1234_5678_9abc_4def_8123_4567_89ab_cdef);
     let setup = Arc::new(Setup {
-        config: Arc::new(config(&path)),
+        config: Arc::new(config(path)),
         cluster_id: "MkU3OEVBNTcwNTJENDM2Qk".into(),
         dirs: vec![FormattedDir { path: path.into(), id }],
         metadata_dir_id: id,
@@ -136,8 +217,15 @@ fn a_small_produce_request_takes_few_allocations() {
         async move { run_core(core, setup, counts, seats.take(core)).await.expect("the broker runs") }
     })
     .expect("two rings");
-    let addr = told.recv().expect("the broker starts");
+    (runtime, told.recv().expect("the broker starts"))
+}
 
+/// One test, because all threads of the process are counted.
+#[test]
+fn small_requests_take_few_allocations() {
+    CountingAlloc::exempt_this_thread();
+    let dir = tempfile::tempdir().expect("a directory");
+    let (runtime, addr) = start(dir.path().to_str().expect("a name in UTF-8"));
     let mut streams: Vec<TcpStream> =
         (0..CONNECTIONS).map(|_| TcpStream::connect(addr).expect("the broker listens")).collect();
     streams.iter().for_each(|stream| stream.set_nodelay(true).expect("an option of TCP"));
@@ -145,13 +233,22 @@ fn a_small_produce_request_takes_few_allocations() {
     let mut builder = BatchBuilder::new(0);
     builder.append(&RecordData { value: Some(&[7; 100]), timestamp: 1, ..RecordData::default() });
     let batch = builder.build().expect("a batch");
-    (0..WARM_UP_ROUNDS).for_each(|_| round(&mut streams, topic_id, &batch));
-    let before = CountingAlloc::count();
-    (0..ROUNDS).for_each(|_| round(&mut streams, topic_id, &batch));
-    let each = (CountingAlloc::count() - before) as f64 / (ROUNDS * CONNECTIONS) as f64;
+    let produce = allocations(|| round(&mut streams, topic_id, &batch));
+
+    finalize_group_version(&mut streams[0]);
+    groups_are_served(&mut streams);
+    let epoch = heartbeats(&mut streams, 0);
+    let heartbeat = allocations(|| assert_eq!(heartbeats(&mut streams, epoch), epoch));
 
     runtime.stop_handle().stop();
     runtime.join();
-    println!("{each:.2} allocations a request");
-    assert!(each <= ALLOCATIONS_MAX, "{each:.2} allocations a request, {ALLOCATIONS_MAX} are allowed");
+    println!("{produce:.2} allocations a Produce, {heartbeat:.2} a ConsumerGroupHeartbeat");
+    assert!(
+        produce <= PRODUCE_ALLOCATIONS_MAX,
+        "{produce:.2} allocations a Produce, {PRODUCE_ALLOCATIONS_MAX} are allowed"
+    );
+    assert!(
+        heartbeat <= HEARTBEAT_ALLOCATIONS_MAX,
+        "{heartbeat:.2} allocations a heartbeat, {HEARTBEAT_ALLOCATIONS_MAX} are allowed"
+    );
 }

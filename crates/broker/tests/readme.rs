@@ -15,7 +15,7 @@ fn table() -> String {
         let (advertised, kafka) = (row.advertised(), row.api.info().advertised());
         let by = match row.handler {
             Handler::Forward => "controller",
-            Handler::Produce | Handler::Sync(_) | Handler::Async(_) => "data core",
+            Handler::Produce | Handler::Group(_) | Handler::Sync(_) | Handler::Async(_) => "data core",
         };
         let (key, name) = (row.api.code(), row.api.info().name);
         let (from, to, kafka_to) = (advertised.start(), advertised.end(), kafka.end());

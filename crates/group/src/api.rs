@@ -135,13 +135,14 @@ pub enum Request<'a> {
     },
 }
 
-/// A reply, in the shape of the response or of the group's part of it.
+/// A reply, in the shape of the response or of the group's part of it. Passed on by value many times, so that the large ones,
+/// which are rare, are boxed.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Reply {
     /// JoinGroup.
-    JoinGroup(JoinGroupResponse<'static>),
+    JoinGroup(Box<JoinGroupResponse<'static>>),
     /// SyncGroup.
-    SyncGroup(SyncGroupResponse<'static>),
+    SyncGroup(Box<SyncGroupResponse<'static>>),
     /// Heartbeat.
     Heartbeat(HeartbeatResponse),
     /// LeaveGroup.
@@ -153,7 +154,7 @@ pub enum Reply {
     /// OffsetDelete.
     OffsetDelete(OffsetDeleteResponse<'static>),
     /// DescribeGroups, one group.
-    DescribeGroup(DescribedGroup<'static>),
+    DescribeGroup(Box<DescribedGroup<'static>>),
     /// ListGroups; the host joins what all shards say.
     ListGroups(ListGroupsResponse<'static>),
     /// DeleteGroups, one group.
@@ -161,7 +162,14 @@ pub enum Reply {
     /// ConsumerGroupHeartbeat.
     ConsumerGroupHeartbeat(HeartbeatReply),
     /// ConsumerGroupDescribe, one group.
-    ConsumerGroupDescribe(DescribedConsumerGroup<'static>),
+    ConsumerGroupDescribe(Box<DescribedConsumerGroup<'static>>),
+}
+
+impl Reply {
+    /// A SyncGroup that failed.
+    pub(crate) fn sync_error(error: ErrorCode) -> Reply {
+        Reply::SyncGroup(Box::new(SyncGroupResponse { error_code: error.code(), ..Default::default() }))
+    }
 }
 
 /// The same text, owned.
@@ -174,13 +182,13 @@ pub(crate) fn owned(text: &str) -> Cow<'static, str> {
 pub fn refused(request: &Request<'_>, error: ErrorCode) -> Reply {
     let error_code = error.code();
     match request {
-        Request::JoinGroup { request, version, .. } => Reply::JoinGroup(JoinGroupResponse {
+        Request::JoinGroup { request, version, .. } => Reply::JoinGroup(Box::new(JoinGroupResponse {
             error_code,
             protocol_name: no_protocol(*version),
             member_id: owned(&request.member_id),
             ..Default::default()
-        }),
-        Request::SyncGroup { .. } => Reply::SyncGroup(SyncGroupResponse { error_code, ..Default::default() }),
+        })),
+        Request::SyncGroup { .. } => Reply::sync_error(error),
         // While the group is loading nobody can say that the member is not alive.
         Request::Heartbeat { .. } => {
             let told = if error == ErrorCode::COORDINATOR_LOAD_IN_PROGRESS { ErrorCode::NONE } else { error };
@@ -191,18 +199,18 @@ pub fn refused(request: &Request<'_>, error: ErrorCode) -> Reply {
         Request::OffsetFetch { group, .. } => Reply::OffsetFetch(refused_fetch(group, error)),
         Request::OffsetDelete { .. } => Reply::OffsetDelete(OffsetDeleteResponse { error_code, ..Default::default() }),
         Request::DescribeGroup { group_id, .. } => {
-            Reply::DescribeGroup(DescribedGroup { error_code, group_id: owned(group_id), ..Default::default() })
+            let group = DescribedGroup { error_code, group_id: owned(group_id), ..Default::default() };
+            Reply::DescribeGroup(Box::new(group))
         }
         Request::ListGroups { .. } => Reply::ListGroups(ListGroupsResponse { error_code, ..Default::default() }),
         Request::DeleteGroup { group_id } => {
             Reply::DeleteGroup(DeletableGroupResult { group_id: owned(group_id), error_code, ..Default::default() })
         }
         Request::ConsumerGroupHeartbeat { .. } => Reply::ConsumerGroupHeartbeat(HeartbeatReply::refused(error, "")),
-        Request::ConsumerGroupDescribe { group_id } => Reply::ConsumerGroupDescribe(DescribedConsumerGroup {
-            error_code,
-            group_id: owned(group_id),
-            ..Default::default()
-        }),
+        Request::ConsumerGroupDescribe { group_id } => {
+            let group = DescribedConsumerGroup { error_code, group_id: owned(group_id), ..Default::default() };
+            Reply::ConsumerGroupDescribe(Box::new(group))
+        }
     }
 }
 

@@ -2,14 +2,14 @@
 
 use std::borrow::Cow;
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use coordinator::CoordinatorRecord;
 use wire::group_metadata_key::GroupMetadataKey;
 use wire::group_metadata_value::GroupMetadataValue;
 use wire::group_record::{GroupKey, GroupValue};
 use wire::offset_commit_key::OffsetCommitKey;
 use wire::offset_commit_value::OffsetCommitValue;
-use wire::{TypedRecord, Writer};
+use wire::{Segment, TypedRecord, Writer};
 
 /// Version in which a classic group is written.
 const GROUP_METADATA_VERSION: i16 = 3;
@@ -27,13 +27,28 @@ const RECORD_BYTES: usize = 160;
 
 /// A record with a value in the given version. Key and value lie in one buffer.
 pub(crate) fn record(key: &GroupKey<'_>, value: &GroupValue<'_>, version: i16) -> Result<CoordinatorRecord, TooLong> {
-    let mut w = Writer::with_capacity(RECORD_BYTES);
+    record_in(&mut BytesMut::with_capacity(RECORD_BYTES), key, value, version)
+}
+
+/// As [`record`], at the beginning of `room`, of which the rest is left: many records in it need one buffer.
+fn record_in(
+    room: &mut BytesMut,
+    key: &GroupKey<'_>,
+    value: &GroupValue<'_>,
+    version: i16,
+) -> Result<CoordinatorRecord, TooLong> {
+    let mut w = Writer::onto(std::mem::take(room));
     write_key(&mut w, key)?;
     let key_bytes = w.len();
     w.i16(version);
     value.encode_body(&mut w, version).map_err(|_| TooLong)?;
-    let bytes = bytes_of(w);
-    Ok(CoordinatorRecord { key: bytes.slice(..key_bytes), value: Some(bytes.slice(key_bytes..)) })
+    let (written, rest) = w.finish_leaving();
+    *room = rest;
+    let Ok(Segment::Bytes(mut value)) = written.into_only() else {
+        unreachable!("no record type holds external bytes")
+    };
+    let key = value.split_to(key_bytes);
+    Ok(CoordinatorRecord { key, value: Some(value) })
 }
 
 /// A tombstone.
@@ -67,8 +82,9 @@ fn offset_key<'a>(group: &'a str, topic: &'a str, partition: i32) -> GroupKey<'a
     GroupKey::OffsetCommit(OffsetCommitKey { group: Cow::Borrowed(group), topic: Cow::Borrowed(topic), partition })
 }
 
-/// The record of a committed offset.
+/// The record of a committed offset, in `room` as long as that lasts.
 pub(crate) fn offset_commit(
+    room: &mut BytesMut,
     group: &str,
     topic: &str,
     partition: i32,
@@ -76,7 +92,7 @@ pub(crate) fn offset_commit(
 ) -> Result<CoordinatorRecord, TooLong> {
     let expiring = value.expire_timestamp >= 0;
     let version = if expiring { OFFSET_COMMIT_EXPIRING_VERSION } else { OFFSET_COMMIT_VERSION };
-    record(&offset_key(group, topic, partition), &GroupValue::OffsetCommit(value), version)
+    record_in(room, &offset_key(group, topic, partition), &GroupValue::OffsetCommit(value), version)
 }
 
 /// The tombstone of a committed offset.

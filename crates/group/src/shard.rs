@@ -146,7 +146,7 @@ impl GroupShard {
             }
             Request::OffsetDelete { request } => self.offset_delete(env, token, request, out),
             Request::DescribeGroup { group_id, version } => {
-                out.reply(token, Reply::DescribeGroup(self.describe_group(group_id, version)));
+                out.reply(token, Reply::DescribeGroup(Box::new(self.describe_group(group_id, version))));
             }
             Request::ListGroups { request } => out.reply(token, Reply::ListGroups(self.list_groups(request))),
             Request::DeleteGroup { group_id } => self.delete_group(token, group_id, out),
@@ -155,7 +155,7 @@ impl GroupShard {
             }
             Request::ConsumerGroupDescribe { group_id } => {
                 let reply = self.consumer_group_describe(env, group_id);
-                out.reply(token, Reply::ConsumerGroupDescribe(reply));
+                out.reply(token, Reply::ConsumerGroupDescribe(Box::new(reply)));
             }
         }
     }

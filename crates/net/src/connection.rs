@@ -21,6 +21,10 @@ use wire::Segment;
 /// they can (librdkafka); past some dozens nothing is gained and a connection's share of memory grows.
 const IN_FLIGHT_MAX: usize = 64;
 
+/// How far ahead of a file range that is being sent the disk reads: as much as clients ask for of a partition by default
+/// (`max.partition.fetch.bytes`).
+const READ_AHEAD_BYTES: u64 = 1 << 20;
+
 /// Responses that are sent by one system call when they are ready together.
 const BATCHED_RESPONSES_MAX: usize = 32;
 
@@ -231,26 +235,23 @@ async fn read_requests<S: Service>(core: &Rc<NetCore<S>>, link: &Rc<Link>, sessi
 
 /// Waits for the next response in order and takes those ready behind it.
 async fn next_responses(link: &Link, out: &mut Vec<Response>) {
-    let reply = poll_fn(|_| match link.replies.borrow_mut().pop_front() {
-        Some(reply) => Poll::Ready(reply),
-        None => Poll::Pending,
+    poll_fn(|cx| {
+        let mut replies = link.replies.borrow_mut();
+        while out.len() < BATCHED_RESPONSES_MAX {
+            let response = match replies.front_mut() {
+                Some(Reply::Later(later)) => match later.as_mut().poll(cx) {
+                    Poll::Ready(response) => response,
+                    Poll::Pending => break,
+                },
+                Some(Reply::Ready(response)) => std::mem::replace(response, Response::Nothing),
+                None => break,
+            };
+            replies.pop_front();
+            out.push(response);
+        }
+        if out.is_empty() { Poll::Pending } else { Poll::Ready(()) }
     })
     .await;
-    out.push(match reply {
-        Reply::Ready(response) => response,
-        Reply::Later(later) => later.await,
-    });
-    let mut replies = link.replies.borrow_mut();
-    while out.len() < BATCHED_RESPONSES_MAX {
-        match replies.pop_front() {
-            Some(Reply::Ready(response)) => out.push(response),
-            Some(later) => {
-                replies.push_front(later);
-                break;
-            }
-            None => break,
-        }
-    }
 }
 
 async fn write_responses(link: &Link) -> io::Result<()> {
@@ -298,12 +299,21 @@ fn in_memory(segment: Segment) -> Option<Bytes> {
 
 /// Adds a response to `pieces`; a file range in it forces out what was gathered before.
 async fn send_with_files(link: &Link, mut pieces: Few<Bytes>, out: Outgoing) -> io::Result<Few<Bytes>> {
+    let mut first_end = None;
     for segment in out.segments {
         match segment {
             Segment::Bytes(bytes) => pieces.push(bytes),
             Segment::External { len, token } => {
-                let range = &out.files[token as usize];
+                let at = token as usize;
+                let range = &out.files[at];
+                let end = *first_end.get_or_insert(range.offset + u64::from(len));
                 send(link, std::mem::take(&mut pieces)).await?;
+                // The disk gets to the next range while this one is sent. Behind the last one that is what such a client, which
+                // goes through its partitions in order, asks for next.
+                match out.files.get(at + 1) {
+                    Some(next) => next.file.will_read(next.offset, READ_AHEAD_BYTES),
+                    None => out.files[0].file.will_read(end, READ_AHEAD_BYTES),
+                }
                 link.stream.splice_from(&range.file, range.offset, u64::from(len)).await?;
             }
         }

@@ -206,6 +206,24 @@ fn overlapping_requests_are_answered_in_order() {
 }
 
 #[test]
+fn answers_that_are_ready_together_are_sent_together() {
+    reactor::block_on(async {
+        let server = serve(LIMITS).await;
+        let mut client = Client::new(&server).await;
+        for body in [b"o1", b"o2", b"o3"] {
+            client.send(body).await;
+        }
+        server.service.until_begun(3).await;
+        for which in *b"123" {
+            server.service.release(which);
+        }
+        client.expect(b"o1").await;
+        let rest = [framed(b"o2"), framed(b"o3")].concat();
+        assert_eq!(client.buf, rest, "they came with the first");
+    });
+}
+
+#[test]
 fn other_requests_run_alone() {
     reactor::block_on(async {
         let server = serve(LIMITS).await;

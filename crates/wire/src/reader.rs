@@ -88,10 +88,10 @@ impl<'a> Reader<'a> {
         if self.rest.is_empty() { Ok(()) } else { Err(self.fail(DecodeErrorKind::TrailingBytes)) }
     }
 
+    /// The same reader, of the body of a request, for those who look at its first fields alone.
     #[inline]
-    /// A reader of the body of a request, for those who look at its first fields alone.
-    pub fn of_request(body: &'a Bytes, api: ApiKey, version: i16) -> Reader<'a> {
-        Reader { flexible: api.info().is_flexible(version), ..Reader::new(body) }
+    pub fn in_form_of(self, api: ApiKey, version: i16) -> Reader<'a> {
+        Reader { flexible: api.info().is_flexible(version), ..self }
     }
 
     pub(crate) fn set_flexible(&mut self, flexible: bool) {

@@ -4,21 +4,23 @@
 mod host;
 mod load;
 mod metrics;
+mod placement;
 mod requests;
 mod serve;
 
-pub use serve::{GroupJob, ask, ask_one, serve};
+pub use serve::{GroupJob, ask, serve, start};
 
 use self::metrics::{GroupMetrics, PartitionStates};
 use crate::core::DataCore;
 use crate::internal_topics::CONSUMER_OFFSETS;
 use ::metrics::Registry;
-use base::{PartitionIndex, PartitionKey};
+use base::{CoreId, PartitionIndex, PartitionKey};
 use config::LayeredConfig;
 use coordinator::State;
 use group::{GroupConfig, GroupCounts};
 use host::Host;
 use metadata::{ConfigResource, ConfigResourceType, MetadataDelta};
+use placement::Placement;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -28,6 +30,7 @@ use wire::ErrorCode;
 pub struct Groups {
     hosts: RefCell<BTreeMap<PartitionIndex, Rc<Host>>>,
     config: RefCell<Rc<GroupConfig>>,
+    placement: RefCell<Placement>,
     metrics: GroupMetrics,
 }
 
@@ -35,7 +38,8 @@ impl Groups {
     /// No partition is led yet. What is counted goes into `registry`.
     pub fn new(layered: &LayeredConfig, registry: &Registry) -> Groups {
         let config = RefCell::new(Rc::new(GroupConfig::new(layered)));
-        Groups { hosts: RefCell::default(), config, metrics: GroupMetrics::new(registry) }
+        let metrics = GroupMetrics::new(registry);
+        Groups { hosts: RefCell::default(), config, placement: RefCell::default(), metrics }
     }
 
     /// Brings the metrics up to date.
@@ -64,6 +68,20 @@ impl Groups {
         self.hosts.borrow().get(&partition).cloned()
     }
 
+    /// The host of a group that lives here.
+    fn host_of(&self, group_id: &str) -> Option<Rc<Host>> {
+        self.host(self.placement.borrow().partition(group_id)?)
+    }
+
+    /// The core a group lives on, if this broker coordinates it.
+    fn home(&self, group_id: &str) -> Option<CoreId> {
+        self.placement.borrow().home(group_id)
+    }
+
+    fn serves_consumer_groups(&self) -> bool {
+        self.placement.borrow().serves_consumer_groups()
+    }
+
     fn hosts(&self) -> Vec<Rc<Host>> {
         self.hosts.borrow().values().cloned().collect()
     }
@@ -81,18 +99,9 @@ impl Groups {
     }
 }
 
-/// True while consumer groups may be used: `group.version` is finalized at 1 or above, and
-/// `group.coordinator.rebalance.protocols` lists them.
-pub fn serves_consumer_groups(core: &DataCore) -> bool {
-    let is_listed = core.config().values.list("group.coordinator.rebalance.protocols").iter().any(|p| p == "consumer");
-    is_listed && core.image().features.level(metadata::features::GROUP_VERSION) >= CONSUMER_GROUPS_LEVEL
-}
-
-/// First level of `group.version` with consumer groups.
-const CONSUMER_GROUPS_LEVEL: i16 = 1;
-
 /// Follows new metadata, which `core` shows already: begins and ends to host partitions, and tells the machines.
 pub fn follow(core: &Rc<DataCore>, delta: &MetadataDelta) {
+    core.groups.placement.replace(Placement::read(core));
     let offsets_topic = ConfigResource::topic(CONSUMER_OFFSETS);
     let matters = |resource: &ConfigResource| resource.kind == ConfigResourceType::Broker || *resource == offsets_topic;
     if delta.configs().iter().any(matters) {

@@ -27,8 +27,10 @@ pub struct Source<'s> {
     pub api: ApiKey,
     /// Its version.
     pub version: i16,
-    /// The body.
-    pub body: &'s Bytes,
+    /// The frame.
+    pub frame: &'s Bytes,
+    /// Where the body begins in it.
+    pub body_at: usize,
     /// Who sent it.
     pub client: Client<'s>,
 }
@@ -48,8 +50,8 @@ pub struct Part<'r> {
 ///
 /// # Errors
 /// The body does not begin with it.
-pub fn only_group(api: ApiKey, version: i16, body: &Bytes) -> Result<Cow<'_, str>, DecodeError> {
-    Reader::of_request(body, api, version).string()
+pub fn only_group<'s>(source: &Source<'s>) -> Result<Cow<'s, str>, DecodeError> {
+    Reader::behind(source.frame, source.body_at).in_form_of(source.api, source.version).string()
 }
 
 /// Decodes the request and gives `take` its parts, in order.
@@ -58,7 +60,7 @@ pub fn only_group(api: ApiKey, version: i16, body: &Bytes) -> Result<Cow<'_, str
 /// The body is not what its version says; nothing was given then.
 pub fn each(source: &Source<'_>, mut take: impl FnMut(Part<'_>)) -> Result<(), DecodeError> {
     let (version, client) = (source.version, source.client);
-    let mut r = Reader::new(source.body);
+    let mut r = Reader::behind(source.frame, source.body_at);
     let r = &mut r;
     match source.api {
         ApiKey::JoinGroup => {

@@ -1,22 +1,22 @@
 //! Requests about groups on their way: from the connection's core to the home cores of their groups and back.
 
-use crate::call::{Call, Refusal};
-use crate::core::DataCore;
-use crate::groups;
+use crate::call::{self, Answer, Call, Refusal};
+use crate::core::{DataCore, Waiting};
+use crate::dispatch;
 use crate::groups::host::{Host, Submitted};
 use crate::groups::requests::{self, Part, Source};
-use crate::internal_topics::{self, CONSUMER_OFFSETS};
 use crate::messages::{CoreReply, CoreRequest};
 use crate::serve::Served;
-use base::{CoreId, PartitionKey};
+use base::{CoreId, Few};
 use bytes::Bytes;
-use coordinator::Answer;
 use group::{Client, Reply, Request};
-use metadata::MetadataImage;
+use net::Response;
 use reactor::sync::oneshot;
 use std::collections::BTreeMap;
+use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::task::{Context, Poll, ready};
 use wire::{ApiKey, DecodeError, ErrorCode};
 
 /// Parts of one request for the groups of one core.
@@ -25,33 +25,37 @@ pub struct GroupJob {
     pub api: ApiKey,
     /// Its version.
     pub version: i16,
-    /// The body, a slice of the frame.
-    pub body: Bytes,
-    /// `client.id`; empty when there is none, or nobody asks for it.
-    pub client_id: Box<str>,
+    /// The frame.
+    pub frame: Bytes,
+    /// Where the body begins in it.
+    pub body_at: usize,
     /// The peer's address as Kafka shows it.
     pub client_host: Arc<str>,
-    /// The places in the request of the groups that live on that core, ascending.
-    pub slots: Vec<u32>,
+    /// Which of its groups live on that core.
+    pub slots: Slots,
+}
+
+/// Places in a request.
+pub enum Slots {
+    /// The only one.
+    Only,
+    /// These, ascending.
+    Several(Vec<u32>),
 }
 
 impl GroupJob {
-    fn new(call: &Call, body: Bytes, slots: Vec<u32>) -> GroupJob {
-        // Who joins is remembered with its name.
-        let joins = matches!(call.api, ApiKey::JoinGroup | ApiKey::ConsumerGroupHeartbeat);
-        GroupJob {
-            api: call.api,
-            version: call.version,
-            body,
-            client_id: call.client_id().filter(|_| joins).unwrap_or_default().into(),
-            client_host: call.session.host.clone(),
-            slots,
-        }
+    fn new(call: &Call, slots: Slots) -> GroupJob {
+        let (frame, body_at) = call.undecoded();
+        let client_host = call.session.host.clone();
+        GroupJob { api: call.api, version: call.version, frame, body_at, client_host, slots }
     }
 
     fn source(&self) -> Source<'_> {
-        let client = Client { client_id: &self.client_id, client_host: &self.client_host };
-        Source { api: self.api, version: self.version, body: &self.body, client }
+        // Who joins is remembered with its name.
+        let joins = matches!(self.api, ApiKey::JoinGroup | ApiKey::ConsumerGroupHeartbeat);
+        let client_id = if joins { call::client_id_of(&self.frame) } else { None };
+        let client = Client { client_id: client_id.unwrap_or_default(), client_host: &self.client_host };
+        Source { api: self.api, version: self.version, frame: &self.frame, body_at: self.body_at, client }
     }
 
     /// The reply that says of the part at `slot` that it failed; none when there is no such part.
@@ -73,22 +77,21 @@ impl GroupJob {
 /// [`Refusal::Decode`].
 pub async fn ask(call: &Call) -> Result<Vec<Reply>, Refusal> {
     let is_disabled = is_disabled(call);
-    let everything = GroupJob::new(call, call.body(), Vec::new());
-    let image = call.core.image();
+    let everything = GroupJob::new(call, Slots::Only);
     let mut done = Vec::new();
     let mut by_core: BTreeMap<CoreId, Vec<u32>> = BTreeMap::new();
     requests::each(&everything.source(), |part| match part.group_id {
         _ if is_disabled => done.push((part.slot, group::refused(&part.request, ErrorCode::UNSUPPORTED_VERSION))),
         None => by_core.extend((0..call.core.layout.data_cores).map(|core| (CoreId(core), vec![part.slot]))),
-        Some(group_id) => match home(&call.core, &image, group_id) {
+        Some(group_id) => match call.core.groups.home(group_id) {
             Some(core) => by_core.entry(core).or_default().push(part.slot),
             None => done.push((part.slot, group::refused(&part.request, ErrorCode::NOT_COORDINATOR))),
         },
     })?;
     let mut waiting = Vec::with_capacity(by_core.len());
     for (core, slots) in by_core {
-        let job = GroupJob::new(call, everything.body.clone(), slots);
-        waiting.push(call.core.ask(core, CoreRequest::Groups(Box::new(job))));
+        let job = GroupJob::new(call, Slots::Several(slots));
+        waiting.push(call.core.ask(core, CoreRequest::Groups(job)));
     }
     for reply in reactor::join_all(waiting).await {
         done.extend(replies(reply)?);
@@ -97,25 +100,62 @@ pub async fn ask(call: &Call) -> Result<Vec<Reply>, Refusal> {
     Ok(done.into_iter().map(|(_, reply)| reply).collect())
 }
 
-/// As [`ask`], for a request that names one group. Only that is looked at here: its home core reads the rest.
-///
-/// # Errors
-/// [`Refusal::Decode`].
-pub async fn ask_one(call: &Call) -> Result<Reply, Refusal> {
-    let job = GroupJob::new(call, call.body(), vec![ONLY]);
-    let group_id = requests::only_group(call.api, call.version, &job.body)?;
+/// Begins a request that names one group; `respond` makes the answer of the group's reply. Its order among the requests to
+/// that group is fixed when this returns.
+pub fn start(call: Call, respond: Respond) -> net::Reply {
+    match ask_one(&call) {
+        Ok(Waiting::Done(Some(reply))) => net::Reply::Ready(respond_with(&call, respond, reply)),
+        Ok(waiting) => net::Reply::Later(Box::pin(Finish { call, waiting, respond })),
+        Err(refusal) => net::Reply::Ready(dispatch::finish(&call.core, &call.session, call.meter(), Err(refusal))),
+    }
+}
+
+/// Makes the answer to a request of the reply of its group.
+pub type Respond = fn(&Call, Reply) -> Answer;
+
+/// Waits for the reply and answers. Not an async block: that would keep everything twice, beside what it awaits and in it.
+struct Finish {
+    call: Call,
+    waiting: Waiting,
+    respond: Respond,
+}
+
+impl Future for Finish {
+    type Output = Response;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Response> {
+        let Finish { call, waiting, respond } = self.get_mut();
+        let reply = ready!(Pin::new(waiting).poll(cx));
+        Poll::Ready(respond_with(call, *respond, reply))
+    }
+}
+
+fn respond_with(call: &Call, respond: Respond, reply: CoreReply) -> Response {
+    let only = |replies: Few<(u32, Reply)>| match replies.into_only() {
+        Ok((_, reply)) => reply,
+        Err(_) => unreachable!("a request about one group has one reply"),
+    };
+    let answer = replies(reply).map_err(Refusal::from).and_then(|replies| respond(call, only(replies)));
+    dispatch::finish(&call.core, &call.session, call.meter(), answer)
+}
+
+/// Only the group's id is looked at here: its home core reads the rest.
+fn ask_one(call: &Call) -> Result<Waiting, Refusal> {
+    let job = GroupJob::new(call, Slots::Only);
     let home = match is_disabled(call) {
         true => Err(ErrorCode::UNSUPPORTED_VERSION),
-        false => home(&call.core, &call.core.image(), &group_id).ok_or(ErrorCode::NOT_COORDINATOR),
-    };
-    drop(group_id);
-    let reply = match home {
-        Ok(core) => {
-            replies(call.core.ask(core, CoreRequest::Groups(Box::new(job))).await)?.pop().map(|(_, reply)| reply)
+        false => {
+            let group_id = requests::only_group(&job.source())?;
+            call.core.groups.home(&group_id).ok_or(ErrorCode::NOT_COORDINATOR)
         }
-        Err(error) => job.refusal(ONLY, error)?,
     };
-    Ok(reply.expect("a request about one group has one reply"))
+    match home {
+        Ok(core) => Ok(call.core.ask(core, CoreRequest::Groups(job))),
+        Err(error) => {
+            let replies = job.refusal(ONLY, error)?.into_iter().map(|reply| (ONLY, reply)).collect();
+            Ok(Waiting::Done(Some(CoreReply::Groups(Ok(replies)))))
+        }
+    }
 }
 
 /// The place of the only group of a request.
@@ -124,29 +164,24 @@ const ONLY: u32 = 0;
 /// True when the request is about consumer groups, which may not be used.
 fn is_disabled(call: &Call) -> bool {
     matches!(call.api, ApiKey::ConsumerGroupHeartbeat | ApiKey::ConsumerGroupDescribe)
-        && !groups::serves_consumer_groups(&call.core)
+        && !call.core.groups.serves_consumer_groups()
 }
 
-fn replies(reply: CoreReply) -> Result<Vec<(u32, Reply)>, DecodeError> {
+fn replies(reply: CoreReply) -> Result<Few<(u32, Reply)>, DecodeError> {
     let CoreReply::Groups(replies) = reply else { unreachable!("groups are answered by groups") };
     replies
 }
 
-/// The core a group lives on, if this broker coordinates it.
-fn home(core: &DataCore, image: &MetadataImage, group_id: &str) -> Option<CoreId> {
-    let topic = image.topics.by_name(CONSUMER_OFFSETS)?;
-    let partitions = internal_topics::consumer_offsets_partitions(image, &core.config());
-    let partition = group::partition_for(group_id, partitions);
-    topic.partition(partition).filter(|registration| registration.leader == core.node.id)?;
-    Some(PartitionKey { topic_id: topic.id, partition }.home_core(core.layout.data_cores))
-}
-
 /// Serves the parts of a request whose groups live here.
-pub fn serve(core: &Rc<DataCore>, job: Box<GroupJob>) -> Served {
-    let (mut done, mut waiting) = (Vec::new(), Vec::new());
-    let partitions = internal_topics::consumer_offsets_partitions(&core.image(), &core.config());
+pub fn serve(core: &Rc<DataCore>, job: GroupJob) -> Served {
+    let (mut done, mut waiting) = (Few::new(), Few::new());
+    let mut several = match &job.slots {
+        Slots::Only => None,
+        Slots::Several(slots) => Some(slots.iter().peekable()),
+    };
     let decoded = requests::each(&job.source(), |part| {
-        if job.slots.binary_search(&part.slot).is_err() {
+        let is_ours = several.as_mut().is_none_or(|slots| slots.next_if(|slot| **slot == part.slot).is_some());
+        if !is_ours {
             return;
         }
         match part.group_id {
@@ -155,10 +190,7 @@ pub fn serve(core: &Rc<DataCore>, job: Box<GroupJob>) -> Served {
                     submit(core, Some(&host), &part, &mut done, &mut waiting);
                 }
             }
-            Some(group_id) => {
-                let host = core.groups.host(group::partition_for(group_id, partitions));
-                submit(core, host.as_deref(), &part, &mut done, &mut waiting);
-            }
+            Some(group_id) => submit(core, core.groups.host_of(group_id).as_deref(), &part, &mut done, &mut waiting),
         }
     });
     if let Err(error) = decoded {
@@ -169,7 +201,7 @@ pub fn serve(core: &Rc<DataCore>, job: Box<GroupJob>) -> Served {
     }
     Served::later(async move {
         for (slot, reply) in waiting {
-            let answer: Answer<Reply> = reply.await.unwrap_or(Err(ErrorCode::NOT_COORDINATOR));
+            let answer: coordinator::Answer<Reply> = reply.await.unwrap_or(Err(ErrorCode::NOT_COORDINATOR));
             let refusal = |error| job.refusal(slot, error).ok().flatten().expect("the part was asked before");
             done.push((slot, answer.unwrap_or_else(refusal)));
         }
@@ -181,8 +213,8 @@ fn submit(
     core: &DataCore,
     host: Option<&Host>,
     part: &Part<'_>,
-    done: &mut Vec<(u32, Reply)>,
-    waiting: &mut Vec<(u32, oneshot::Receiver<Answer<Reply>>)>,
+    done: &mut Few<(u32, Reply)>,
+    waiting: &mut Few<(u32, oneshot::Receiver<coordinator::Answer<Reply>>)>,
 ) {
     let request: Request<'_> = part.request;
     let submitted = host.map_or(Submitted::Done(Err(ErrorCode::NOT_COORDINATOR)), |host| host.submit(core, request));

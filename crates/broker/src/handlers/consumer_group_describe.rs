@@ -15,7 +15,7 @@ pub async fn handle(call: Call) -> Answer {
     let replies = groups::ask(&call).await?;
     let asked = call.decode::<ConsumerGroupDescribeRequest<'_>>()?.include_authorized_operations;
     let groups = replies.into_iter().map(|reply| match reply {
-        Reply::ConsumerGroupDescribe(group) => group,
+        Reply::ConsumerGroupDescribe(group) => *group,
         other => unreachable!("answered with {other:?}"),
     });
     let groups = groups.map(|group| match group.error_code {

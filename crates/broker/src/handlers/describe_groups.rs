@@ -16,7 +16,7 @@ pub async fn handle(call: Call) -> Answer {
     let replies = groups::ask(&call).await?;
     let asked = call.decode::<DescribeGroupsRequest<'_>>()?.include_authorized_operations;
     let groups = replies.into_iter().map(|reply| match reply {
-        Reply::DescribeGroup(group) => group,
+        Reply::DescribeGroup(group) => *group,
         other => unreachable!("answered with {other:?}"),
     });
     let groups = groups.map(|group| match group.error_code {

@@ -6,13 +6,12 @@
 //! Gaps: none.
 
 use crate::call::{Answer, Call};
-use crate::groups;
 use group::Reply;
 
-/// Answers one request.
-pub async fn handle(call: Call) -> Answer {
-    match groups::ask_one(&call).await? {
-        Reply::JoinGroup(response) => call.respond(&response),
+/// The answer, from the reply of the group.
+pub fn answer(call: &Call, reply: Reply) -> Answer {
+    match reply {
+        Reply::JoinGroup(response) => call.respond(&*response),
         other => unreachable!("answered with {other:?}"),
     }
 }

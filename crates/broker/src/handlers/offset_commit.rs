@@ -5,12 +5,11 @@
 //! Gaps: none.
 
 use crate::call::{Answer, Call};
-use crate::groups;
 use group::Reply;
 
-/// Answers one request.
-pub async fn handle(call: Call) -> Answer {
-    match groups::ask_one(&call).await? {
+/// The answer, from the reply of the group.
+pub fn answer(call: &Call, reply: Reply) -> Answer {
+    match reply {
         Reply::OffsetCommit(response) => call.respond(&response),
         other => unreachable!("answered with {other:?}"),
     }

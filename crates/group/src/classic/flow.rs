@@ -152,7 +152,7 @@ impl ClassicGroup {
         for id in waiting {
             let token = self.members.get_mut(&id).and_then(|member| member.awaiting_sync.take());
             if let Some(token) = token {
-                turn.out.reply(token, Reply::SyncGroup(response(self, &id)));
+                turn.out.reply(token, Reply::SyncGroup(Box::new(response(self, &id))));
                 self.extend_session(turn, &id);
             }
         }
@@ -273,8 +273,7 @@ impl ClassicGroup {
     pub fn remove_answering_sync(&mut self, turn: &mut Turn<'_>, id: &str) {
         let removed = self.remove(id);
         if let Some(token) = removed.and_then(|member| member.awaiting_sync) {
-            let error_code = ErrorCode::UNKNOWN_MEMBER_ID.code();
-            turn.out.reply(token, Reply::SyncGroup(SyncGroupResponse { error_code, ..Default::default() }));
+            turn.out.reply(token, Reply::sync_error(ErrorCode::UNKNOWN_MEMBER_ID));
         }
     }
 
@@ -306,5 +305,5 @@ pub(crate) fn join_error(member_id: &str, error: ErrorCode) -> JoinGroupResponse
 /// Answers a JoinGroup in its version: where there is no protocol name, versions below 7 say so by an empty one.
 pub(crate) fn reply_join(out: &mut Out, token: Token, version: i16, mut response: JoinGroupResponse<'static>) {
     response.protocol_name = response.protocol_name.or_else(|| no_protocol(version));
-    out.reply(token, Reply::JoinGroup(response));
+    out.reply(token, Reply::JoinGroup(Box::new(response)));
 }

@@ -2,7 +2,6 @@
 
 use tracing::info;
 use wire::ErrorCode;
-use wire::sync_group_response::SyncGroupResponse;
 
 use crate::api::{Reply, owned};
 use crate::classic::flow::{join_error, reply_join};
@@ -26,8 +25,7 @@ impl ClassicGroup {
             reply_join(turn.out, token, old.join_version, response);
         }
         if let Some(token) = old.awaiting_sync {
-            let error_code = ErrorCode::FENCED_INSTANCE_ID.code();
-            turn.out.reply(token, Reply::SyncGroup(SyncGroupResponse { error_code, ..Default::default() }));
+            turn.out.reply(token, Reply::sync_error(ErrorCode::FENCED_INSTANCE_ID));
         }
         let protocols = self.own_protocols(&join.request.protocols);
         self.update_member(&id, protocols, join.rebalance_timeout_ms(), join.request.session_timeout_ms);

@@ -46,7 +46,7 @@ impl GroupShard {
                 _ => ErrorCode::UNKNOWN_MEMBER_ID,
             }
         };
-        out.reply(token, sync_error(error));
+        out.reply(token, Reply::sync_error(error));
     }
 
     /// Heartbeat.
@@ -70,10 +70,6 @@ impl GroupShard {
         let response = HeartbeatResponse { error_code: error.code(), ..Default::default() };
         out.reply(token, Reply::Heartbeat(response));
     }
-}
-
-fn sync_error(error: ErrorCode) -> Reply {
-    Reply::SyncGroup(SyncGroupResponse { error_code: error.code(), ..Default::default() })
 }
 
 impl ClassicGroup {
@@ -116,17 +112,17 @@ impl ClassicGroup {
     fn sync(&mut self, turn: &mut Turn<'_>, token: Token, request: &SyncGroupRequest<'_>) {
         let id = &*request.member_id;
         if let Err(error) = self.check_sync(request) {
-            return turn.out.reply(token, sync_error(error));
+            return turn.out.reply(token, Reply::sync_error(error));
         }
         match self.state {
-            State::Empty => turn.out.reply(token, sync_error(ErrorCode::UNKNOWN_MEMBER_ID)),
-            State::PreparingRebalance => turn.out.reply(token, sync_error(ErrorCode::REBALANCE_IN_PROGRESS)),
+            State::Empty => turn.out.reply(token, Reply::sync_error(ErrorCode::UNKNOWN_MEMBER_ID)),
+            State::PreparingRebalance => turn.out.reply(token, Reply::sync_error(ErrorCode::REBALANCE_IN_PROGRESS)),
             State::CompletingRebalance => {
                 self.synced(id);
                 if let Some(member) = self.members.get_mut(id)
                     && let Some(old) = member.awaiting_sync.replace(token)
                 {
-                    turn.out.reply(old, sync_error(ErrorCode::REBALANCE_IN_PROGRESS));
+                    turn.out.reply(old, Reply::sync_error(ErrorCode::REBALANCE_IN_PROGRESS));
                 }
                 if self.is_leader(id) {
                     self.assign(turn, request);
@@ -135,7 +131,7 @@ impl ClassicGroup {
             State::Stable => {
                 self.synced(id);
                 let assignment = self.members.get(id).map_or(&[][..], |member| &member.assignment);
-                turn.out.reply(token, Reply::SyncGroup(self.sync_response(assignment)));
+                turn.out.reply(token, Reply::SyncGroup(Box::new(self.sync_response(assignment))));
             }
         }
     }

@@ -288,12 +288,12 @@ impl GroupShard {
     ) {
         self.consumer.refresh(env);
         let reply = match self.decide_classic_sync(env, request) {
-            Ok(assignment) => Reply::SyncGroup(SyncGroupResponse {
+            Ok(assignment) => Reply::SyncGroup(Box::new(SyncGroupResponse {
                 protocol_type: request.protocol_type.as_deref().map(owned),
                 protocol_name: request.protocol_name.as_deref().map(owned),
                 assignment: assignment.into(),
                 ..Default::default()
-            }),
+            })),
             Err(error) => refused(&Request::SyncGroup { request, version }, error),
         };
         out.reply(token, reply);

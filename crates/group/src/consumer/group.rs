@@ -1,6 +1,7 @@
 //! A consumer group as a value: what its records say, and the indexes over that which decisions need.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound::Included;
 use std::sync::Arc;
 
 use base::{PartitionIndex, TopicId};
@@ -120,6 +121,11 @@ impl ConsumerGroup {
     /// A member with its deadlines.
     pub fn seat_mut(&mut self, id: &str) -> Option<&mut Seat> {
         self.members.get_mut(id)
+    }
+
+    /// The same, with the shared text of the id. One search: a heartbeat is little more than that.
+    pub fn seat_entry_mut(&mut self, id: &str) -> Option<(&Arc<str>, &mut Seat)> {
+        self.members.range_mut::<str, _>((Included(id), Included(id))).next()
     }
 
     /// All members with their deadlines.

@@ -11,7 +11,7 @@ use wire::consumer_group_heartbeat_response::{Assignment, ConsumerGroupHeartbeat
 use crate::api::{Client, Env, Reply};
 use crate::assignor::{Assignor, Partitions};
 use crate::consumer::decision::{Candidate, Decision, RegexChange, Revoke, check_epoch, owning_static_member};
-use crate::consumer::group::ConsumerGroup;
+use crate::consumer::group::{ConsumerGroup, Seat};
 use crate::consumer::member::{ClientName, LEAVE_EPOCH, Member, STATIC_LEAVE_EPOCH, Subscription};
 use crate::consumer::records::Records;
 use crate::consumer::refusal::Refusal;
@@ -204,12 +204,16 @@ impl GroupShard {
         let Group::Consumer(group) = groups.get_mut(&*request.group_id)? else { return None };
         let (as_of, options) = consumer.group_options(env, &request.group_id, &group.soft.options);
         group.soft.options = Some((as_of, options));
-        let (id, member) = group.member_entry(&request.member_id)?;
+        let regexes = group.regex_count();
+        let refreshes = regexes > 0 && group.needs_regex_refresh(env.now, consumer, regexes, false);
+        let is_assigned =
+            group.epoch <= group.assignment_epoch && group.soft.topics_seen == consumer.topic_changes && !refreshes;
+        let assignment_epoch = group.assignment_epoch;
+        let (id, Seat { member, waits }) = group.seat_entry_mut(&request.member_id)?;
         let is_settled = request.member_epoch > 0
             && request.member_epoch == member.epoch
-            && member.is_reconciled_to(group.assignment_epoch)
-            && group.epoch <= group.assignment_epoch
-            && group.soft.topics_seen == consumer.topic_changes;
+            && member.is_reconciled_to(assignment_epoch)
+            && is_assigned;
         let subscription = &member.subscription;
         let says_nothing_new = says_nothing_new(&request.instance_id, member.instance_id.as_deref())
             && says_nothing_new(&request.rack_id, member.rack_id.as_deref())
@@ -219,9 +223,7 @@ impl GroupShard {
             && request.subscribed_topic_names.as_ref().is_none_or(|names| subscription.has_names(names))
             && (member.client.id(), member.client.host()) == (client.client_id, client.client_host)
             && !member.is_classic();
-        let regexes = group.regex_count();
-        let refreshes = regexes > 0 && group.needs_regex_refresh(env.now, consumer, regexes, false);
-        if !is_settled || !says_nothing_new || refreshes {
+        if !is_settled || !says_nothing_new {
             return None;
         }
         let reply = HeartbeatReply {
@@ -232,9 +234,7 @@ impl GroupShard {
             assignment: is_full(request).then(|| member.assigned.partitions().clone()),
         };
         let session_ns = after_ms(env.now, options.session_timeout_ms);
-        if let Some(seat) = group.seat_mut(&request.member_id) {
-            seat.waits.session_ns = session_ns;
-        }
+        waits.session_ns = session_ns;
         group.arm(session_ns, timers, &request.group_id);
         Some(reply)
     }

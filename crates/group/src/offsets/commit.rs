@@ -3,7 +3,8 @@
 use std::borrow::Cow;
 
 use base::Uuid;
-use coordinator::{CoordinatorRecord, Token};
+use bytes::BytesMut;
+use coordinator::Token;
 use metadata::TopicImage;
 use tracing::info;
 use wire::ErrorCode;
@@ -43,13 +44,14 @@ impl GroupShard {
         let refusal = if anything { self.check_commit(env, request, version, &topics, out).err() } else { None };
         let mut response = OffsetCommitResponse { throttle_time_ms: 0, topics: Vec::with_capacity(topics.len()) };
         let before = out.records.len();
+        let mut batch = CommitBatch::new(env, request);
         for (topic, target) in request.topics.iter().zip(&topics) {
             let commit = |partition: &OffsetCommitRequestPartition<'_>| {
                 let result = match target {
                     Ok(target) if !target.has(partition.partition_index) => Err(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION),
                     Ok(target) => match refusal {
                         Some(error) => Err(error),
-                        None => commit_one(env, request, target, partition, out),
+                        None => batch.commit(env, request, target, partition, out),
                     },
                     Err(error) => Err(*error),
                 };
@@ -65,8 +67,7 @@ impl GroupShard {
             });
         }
         // All of it is one batch, so that nobody finds half of it.
-        let bytes: usize = out.records[before..].iter().map(CoordinatorRecord::size).sum();
-        if bytes > env.config.record_bytes_max {
+        if batch.is_too_large() {
             out.records.truncate(before);
             let partitions = response.topics.iter_mut().flat_map(|topic| &mut topic.partitions);
             for partition in partitions.filter(|partition| partition.error_code == ErrorCode::NONE.code()) {
@@ -203,13 +204,65 @@ impl<'a> Target<'a> {
     }
 }
 
-fn commit_one(
+/// The records of one commit.
+struct CommitBatch {
+    /// Where they are written one behind the other.
+    room: BytesMut,
+    /// Their bytes so far, and how many there may be.
+    bytes: usize,
+    bytes_max: usize,
+}
+
+/// Bytes of a record beside the texts in it.
+const RECORD_FRAME_BYTES: usize = 56;
+/// Bytes of room for the records of one commit; whatever exceeds them gets more of it.
+const ROOM_BYTES_MAX: usize = 16 * 1024;
+
+impl CommitBatch {
+    fn new(env: &Env<'_>, request: &OffsetCommitRequest<'_>) -> CommitBatch {
+        let group_bytes = request.group_id.len();
+        let of_topic = |topic: &OffsetCommitRequestTopic<'_>| {
+            (RECORD_FRAME_BYTES + group_bytes + topic.name.len()).saturating_mul(topic.partitions.len())
+        };
+        let bytes = request.topics.iter().map(of_topic).fold(0, usize::saturating_add);
+        let room = BytesMut::with_capacity(bytes.min(ROOM_BYTES_MAX));
+        CommitBatch { room, bytes: 0, bytes_max: env.config.record_bytes_max }
+    }
+
+    /// No batch may be so large. Nothing is added any more: every record repeats the group's id, so that a small request
+    /// could ask for very many bytes.
+    fn is_too_large(&self) -> bool {
+        self.bytes > self.bytes_max
+    }
+
+    fn commit(
+        &mut self,
+        env: &Env<'_>,
+        request: &OffsetCommitRequest<'_>,
+        target: &Target<'_>,
+        partition: &OffsetCommitRequestPartition<'_>,
+        out: &mut Out,
+    ) -> Result<(), ErrorCode> {
+        let value = value_of(env, request, target, partition)?;
+        if self.is_too_large() {
+            return Ok(());
+        }
+        let (group, topic, index) = (&request.group_id, &target.image.name, partition.partition_index);
+        let record = records::offset_commit(&mut self.room, group, topic, index, value);
+        let record = record.map_err(|_| ErrorCode::INVALID_COMMIT_OFFSET_SIZE)?;
+        self.bytes += record.size();
+        out.records.push(record);
+        Ok(())
+    }
+}
+
+/// What the record of a commit says.
+fn value_of<'r>(
     env: &Env<'_>,
     request: &OffsetCommitRequest<'_>,
     target: &Target<'_>,
-    partition: &OffsetCommitRequestPartition<'_>,
-    out: &mut Out,
-) -> Result<(), ErrorCode> {
+    partition: &'r OffsetCommitRequestPartition<'_>,
+) -> Result<OffsetCommitValue<'r>, ErrorCode> {
     let metadata = partition.committed_metadata.as_deref().unwrap_or_default();
     let limit = env.config.offset_metadata_chars_max;
     if metadata.len() > limit && metadata.encode_utf16().count() > limit {
@@ -219,17 +272,14 @@ fn commit_one(
     // Versions 2 to 4 may say how long the offset is to live.
     let retention_ms = request.retention_time_ms;
     let expire_timestamp = if retention_ms == -1 { -1 } else { now_ms.saturating_add(retention_ms) };
-    let value = OffsetCommitValue {
+    Ok(OffsetCommitValue {
         offset: partition.committed_offset,
         leader_epoch: partition.committed_leader_epoch,
         metadata: Cow::Borrowed(metadata),
         commit_timestamp: now_ms,
         expire_timestamp,
         topic_id: target.topic_id,
-    };
-    let record = records::offset_commit(&request.group_id, &target.image.name, partition.partition_index, value);
-    out.records.push(record.map_err(|_| ErrorCode::INVALID_COMMIT_OFFSET_SIZE)?);
-    Ok(())
+    })
 }
 
 impl ClassicGroup {

@@ -152,6 +152,7 @@ fn texts_at_the_limit_of_the_protocol_are_survived() {
     else {
         panic!("another reply")
     };
-    let response = wire::describe_groups_response::DescribeGroupsResponse { groups: vec![group], ..Default::default() };
+    let response =
+        wire::describe_groups_response::DescribeGroupsResponse { groups: vec![*group], ..Default::default() };
     assert_eq!(response.encode(&mut Writer::new(), 6), Ok(()), "what is said can be sent");
 }

@@ -381,7 +381,7 @@ pub(crate) struct Known {
 impl World {
     pub fn joined(&mut self, token: Token) -> Option<JoinGroupResponse<'static>> {
         match self.answer(token)? {
-            Reply::JoinGroup(response) => Some(response),
+            Reply::JoinGroup(response) => Some(*response),
             other => panic!("{other:?}"),
         }
     }
@@ -410,7 +410,7 @@ impl World {
 
     pub fn synced(&mut self, token: Token) -> Option<SyncGroupResponse<'static>> {
         match self.answer(token)? {
-            Reply::SyncGroup(response) => Some(response),
+            Reply::SyncGroup(response) => Some(*response),
             other => panic!("{other:?}"),
         }
     }

@@ -139,7 +139,7 @@ fn check_owners(world: &World) {
 impl World {
     fn describe_consumer(&mut self) -> DescribedGroup<'static> {
         match self.ask(Request::ConsumerGroupDescribe { group_id: GROUP }) {
-            Reply::ConsumerGroupDescribe(group) => group,
+            Reply::ConsumerGroupDescribe(group) => *group,
             other => panic!("{other:?}"),
         }
     }
