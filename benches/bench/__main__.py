@@ -45,7 +45,7 @@ def arguments():
     parser.add_argument("--root", type=Path, required=True, help=argparse.SUPPRESS)
     commands = parser.add_subparsers(dest="set", metavar="quick|full|scale|compare|list|report|readme")
     for name in SETS:
-        one = commands.add_parser(name, help={"quick": "some ten minutes", "full": "up to 90 minutes",
+        one = commands.add_parser(name, help={"quick": "some twelve minutes", "full": "up to 90 minutes",
                                               "scale": "from one core to all, without Java"}[name])
         one.add_argument("--systems", help=f"of {', '.join(SYSTEMS)}")
         one.add_argument("--rows", default=".", help="only rows whose name matches this expression")
