@@ -322,6 +322,7 @@ fn accept(net: &Rc<NetCore<Dispatch>>, listeners: Vec<Listener>) {
         spawn(Class::Latency, listener.run(net.clone())).detach();
     }
     spawn(Class::Normal, net.clone().sweep()).detach();
+    spawn(Class::Background, give_buffers_back()).detach();
 }
 
 /// Core 0's place in the cluster, and what it does all the time.
@@ -481,4 +482,15 @@ async fn host_name() -> String {
     let name = reactor::fs::read("/proc/sys/kernel/hostname").await.ok();
     let name = name.and_then(|bytes| String::from_utf8(bytes.to_vec()).ok());
     name.map(|name| name.trim().to_owned()).filter(|name| !name.is_empty()).unwrap_or_else(|| "localhost".into())
+}
+
+/// Pause between two looks for buffer memory that nobody needed meanwhile.
+const IDLE_BUFFERS: Duration = Duration::from_secs(5);
+
+/// Gives buffer memory of this core that a burst left behind back to the system, for ever.
+async fn give_buffers_back() {
+    loop {
+        reactor::sleep(IDLE_BUFFERS).await;
+        reactor::release_idle_buffers();
+    }
 }

@@ -41,6 +41,7 @@ pub async fn replay<M: Machine>(
     let (mut from, end) = (bounds.log_start, bounds.log_end);
     let (mut bytes_read, mut records, mut told_ms) = (0, 0, reactor::now().mono_ms());
     let mut scratch = Scratch::new();
+    let turn = core.groups.loads.acquire().await;
     while from < end && !stop() {
         let chunk = read(partition, from, max_bytes).await?;
         // The host may have resigned during the read, and what it resigned from takes no more records.
@@ -70,6 +71,7 @@ pub async fn replay<M: Machine>(
         }
         reactor::yield_now().await;
     }
+    drop(turn);
     while partition.bounds(Isolation::LogEnd).high_watermark < end && !stop() {
         reactor::sleep(Duration::from_millis(WATERMARK_PAUSE_MS)).await;
     }

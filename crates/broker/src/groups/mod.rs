@@ -21,6 +21,7 @@ use group::{GroupConfig, GroupCounts};
 use host::Host;
 use metadata::{ConfigResource, ConfigResourceType, MetadataDelta};
 use placement::Placement;
+use reactor::sync::Semaphore;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -31,15 +32,22 @@ pub struct Groups {
     hosts: RefCell<BTreeMap<PartitionIndex, Rc<Host>>>,
     config: RefCell<Rc<GroupConfig>>,
     placement: RefCell<Placement>,
+    /// Partitions whose logs are being read.
+    loads: Semaphore,
     metrics: GroupMetrics,
 }
+
+/// Partitions of a core whose logs are read at once: one is replayed while the disk has the other. Each takes a buffer of
+/// `offsets.load.buffer.size`, and there may be dozens of them.
+const LOADS_MAX: usize = 2;
 
 impl Groups {
     /// No partition is led yet. What is counted goes into `registry`.
     pub fn new(layered: &LayeredConfig, registry: &Registry) -> Groups {
         let config = RefCell::new(Rc::new(GroupConfig::new(layered)));
         let metrics = GroupMetrics::new(registry);
-        Groups { hosts: RefCell::default(), config, placement: RefCell::default(), metrics }
+        let loads = Semaphore::new(LOADS_MAX);
+        Groups { hosts: RefCell::default(), config, placement: RefCell::default(), loads, metrics }
     }
 
     /// Brings the metrics up to date.
