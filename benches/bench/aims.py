@@ -116,8 +116,7 @@ AIMS = [
     *group("stable_s", 1 / 2, True, "time until a group is stable"),
     *group("load_s", 1 / 3, True, "time to load offsets"),
     *group("bytes_per_member", 1 / 5, True, "memory per member"),
-    *group("bytes_per_commit", 1 / 5, True, "memory per committed offset",
-           "what a start that loads offsets holds more than one without includes buffers that reading the log leaves behind"),
+    *group("bytes_per_commit", 1 / 5, True, "memory per committed offset"),
 ]
 
 

@@ -48,7 +48,7 @@ impl Service for Dispatch {
         match handler {
             Handler::Sync(handle) => {
                 let answer = handle(&call);
-                Reply::Ready(finish(&call.core, &call.session, call.meter(), answer))
+                Reply::Ready(end(&call, answer))
             }
             Handler::Async(handle) => later(&self.core, session, call.meter(), handle(call)),
             Handler::Forward => later(&self.core, session, call.meter(), Box::pin(handlers::forward::handle(call))),
@@ -106,7 +106,12 @@ fn begin(core: &Rc<DataCore>, session: &Rc<ClientSession>, request: Request) -> 
 }
 
 /// An answer as the connection takes it.
-pub(crate) fn finish(core: &DataCore, session: &ClientSession, meter: Meter, answer: Answer) -> Response {
+pub(crate) fn end(call: &Call, answer: Answer) -> Response {
+    finish(&call.core, &call.session, call.meter(), answer)
+}
+
+/// The same, for a call that its handler has taken.
+fn finish(core: &DataCore, session: &ClientSession, meter: Meter, answer: Answer) -> Response {
     let response = match answer {
         Ok(response) => response,
         Err(refusal) => return refused(core, session, &refusal),

@@ -187,15 +187,21 @@ impl Client {
     }
 }
 
+/// A client with three overlapping requests, all of which have begun and none of which is answered.
+async fn three_begun() -> (Server, Client) {
+    let server = serve(LIMITS).await;
+    let client = Client::new(&server).await;
+    for body in [b"o1", b"o2", b"o3"] {
+        client.send(body).await;
+    }
+    server.service.until_begun(3).await;
+    (server, client)
+}
+
 #[test]
 fn overlapping_requests_are_answered_in_order() {
     reactor::block_on(async {
-        let server = serve(LIMITS).await;
-        let mut client = Client::new(&server).await;
-        for body in [b"o1", b"o2", b"o3"] {
-            client.send(body).await;
-        }
-        server.service.until_begun(3).await;
+        let (server, mut client) = three_begun().await;
         for which in *b"321" {
             server.service.release(which);
         }
@@ -208,12 +214,7 @@ fn overlapping_requests_are_answered_in_order() {
 #[test]
 fn answers_that_are_ready_together_are_sent_together() {
     reactor::block_on(async {
-        let server = serve(LIMITS).await;
-        let mut client = Client::new(&server).await;
-        for body in [b"o1", b"o2", b"o3"] {
-            client.send(body).await;
-        }
-        server.service.until_begun(3).await;
+        let (server, mut client) = three_begun().await;
         for which in *b"123" {
             server.service.release(which);
         }

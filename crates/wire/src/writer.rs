@@ -93,8 +93,7 @@ impl Writer {
 
     /// As [`Writer::frame`], into a buffer that is empty; [`Writer::finish_leaving`] gives back what is left of it.
     pub fn frame_in(buffer: BytesMut) -> Writer {
-        assert!(buffer.is_empty(), "a frame begins behind {} other bytes", buffer.len());
-        let mut w = Writer::of(buffer);
+        let mut w = Writer::onto(buffer);
         w.is_frame = true;
         w.i32(0);
         w

@@ -106,7 +106,7 @@ pub fn start(call: Call, respond: Respond) -> net::Reply {
     match ask_one(&call) {
         Ok(Waiting::Done(Some(reply))) => net::Reply::Ready(respond_with(&call, respond, reply)),
         Ok(waiting) => net::Reply::Later(Box::pin(Finish { call, waiting, respond })),
-        Err(refusal) => net::Reply::Ready(dispatch::finish(&call.core, &call.session, call.meter(), Err(refusal))),
+        Err(refusal) => net::Reply::Ready(dispatch::end(&call, Err(refusal))),
     }
 }
 
@@ -136,7 +136,7 @@ fn respond_with(call: &Call, respond: Respond, reply: CoreReply) -> Response {
         Err(_) => unreachable!("a request about one group has one reply"),
     };
     let answer = replies(reply).map_err(Refusal::from).and_then(|replies| respond(call, only(replies)));
-    dispatch::finish(&call.core, &call.session, call.meter(), answer)
+    dispatch::end(call, answer)
 }
 
 /// Only the group's id is looked at here: its home core reads the rest.

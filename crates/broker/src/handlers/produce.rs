@@ -65,7 +65,7 @@ pub fn start(call: Call) -> Reply {
     };
     let (mut posted, jobs) = match jobs {
         Ok(planned) => planned,
-        Err(refusal) => return Reply::Ready(dispatch::finish(&call.core, &call.session, call.meter(), Err(refusal))),
+        Err(refusal) => return Reply::Ready(dispatch::end(&call, Err(refusal))),
     };
     for (core, job) in jobs {
         posted.waiting.push(call.core.ask(core, CoreRequest::Append(job)));
@@ -92,7 +92,7 @@ impl Future for Finish {
             posted.answered += 1;
         }
         let answer = finish(call, std::mem::take(&mut posted.shape), std::mem::take(&mut posted.done), posted.acks);
-        Poll::Ready(dispatch::finish(&call.core, &call.session, call.meter(), answer))
+        Poll::Ready(dispatch::end(call, answer))
     }
 }
 

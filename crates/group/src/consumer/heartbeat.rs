@@ -205,7 +205,7 @@ impl GroupShard {
         let (as_of, options) = consumer.group_options(env, &request.group_id, &group.soft.options);
         group.soft.options = Some((as_of, options));
         let regexes = group.regex_count();
-        let refreshes = regexes > 0 && group.needs_regex_refresh(env.now, consumer, regexes, false);
+        let refreshes = group.needs_regex_refresh(env.now, consumer, regexes, false);
         let is_assigned =
             group.epoch <= group.assignment_epoch && group.soft.topics_seen == consumer.topic_changes && !refreshes;
         let assignment_epoch = group.assignment_epoch;
