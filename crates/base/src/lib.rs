@@ -4,12 +4,14 @@
 //! to it, randomness comes from a seeded [`Prng`].
 
 mod bounded;
+mod crc;
 mod few;
 mod prng;
 mod time;
 mod uuid;
 
 pub use bounded::{BoundedQueue, Full};
+pub use crc::{crc32c, crc32c_append};
 pub use few::Few;
 pub use prng::Prng;
 pub use time::Now;

@@ -6,14 +6,14 @@ use std::collections::{BTreeMap, VecDeque};
 use std::rc::{Rc, Weak};
 
 use base::{Offset, PartitionKey};
-use reactor::sync::{Notify, oneshot};
+use reactor::sync::{Notify, Semaphore, oneshot};
 use reactor::{Class, spawn};
 
 use crate::cold::ColdCache;
 use crate::commit::Note;
 use crate::format::journal::RecordHeader;
 use crate::journal::Journal;
-use crate::log::{Log, LogInner};
+use crate::log::{Log, LogInner, TURNS};
 use crate::{Durability, LogConfig, LogCoreConfig, LogError, LogId, RecoverySink};
 
 /// Age of the oldest unwritten byte at which a log is written behind, in ns: long enough that a slow partition costs one
@@ -63,6 +63,8 @@ pub(crate) struct CoreInner {
     dirty: RefCell<VecDeque<(u64, Weak<LogInner>)>>,
     /// When logs were last asked to write because much was unwritten.
     relieved_ns: Cell<u64>,
+    /// Turns of writes behind the journal.
+    pub write_turns: Semaphore,
     /// Why the directory takes no more appends.
     pub fenced: RefCell<Option<String>>,
     pub closing: Cell<bool>,
@@ -240,6 +242,7 @@ impl LogCore {
             chunks: RefCell::default(),
             dirty: RefCell::default(),
             relieved_ns: Cell::new(0),
+            write_turns: Semaphore::new(TURNS),
             fenced: RefCell::new(None),
             closing: Cell::new(false),
         });

@@ -90,7 +90,7 @@ impl<'a> Window<'a> {
             let want = (end - position).min(self.window_bytes as u64) as usize;
             let bytes = self.at(position, want).await?;
             let bytes = &bytes[..want];
-            crc = crc32c::crc32c_append(crc, bytes);
+            crc = base::crc32c_append(crc, bytes);
             position += want as u64;
         }
         Ok(crc)

@@ -114,7 +114,7 @@ impl Template {
             records[value + 8..value + STAMP_BYTES].copy_from_slice(&intended_ns(i).to_be_bytes());
         }
         let mut head = header(count, records.len(), Codec::None, label);
-        let crc = crc32c::crc32c_append(crc32c(&head[field::ATTRIBUTES..]), &records);
+        let crc = base::crc32c_append(crc32c(&head[field::ATTRIBUTES..]), &records);
         head[field::CRC..field::CRC + 4].copy_from_slice(&crc.to_be_bytes());
         [Bytes::copy_from_slice(&head), Bytes::from(records)]
     }

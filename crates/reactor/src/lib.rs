@@ -31,6 +31,7 @@ mod runtime;
 mod shared;
 pub mod sim;
 mod stop;
+mod stream_copy;
 pub mod sync;
 mod timer;
 mod unblock;

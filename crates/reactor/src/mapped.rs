@@ -7,6 +7,7 @@ use std::sync::atomic::{Ordering, fence};
 
 use crate::fs::File;
 use crate::percore::Backend;
+use crate::stream_copy::stream_copy;
 
 /// The first bytes of a file as shared memory. What is stored is the kernel's at once: it survives the death of the process
 /// without a system call, and reaches the disk when the kernel writes it back or the file is synced.
@@ -60,7 +61,7 @@ impl MappedFile {
                 // SAFETY: the target lies within the mapping, which lives as long as `self`; no reference into it is ever made
                 // and `self` is not Sync, so that nothing in this process reads or writes it meanwhile.
                 unsafe {
-                    std::ptr::copy_nonoverlapping(bytes.as_ptr(), memory.as_ptr().add(off as usize), bytes.len())
+                    stream_copy(bytes.as_ptr(), memory.as_ptr().add(off as usize), bytes.len());
                 };
                 // The compiler must not move this store behind a later one.
                 fence(Ordering::Release);

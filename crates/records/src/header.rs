@@ -362,17 +362,12 @@ fn put(out: &mut [u8], at: usize, bytes: &[u8]) {
     out[at..at + bytes.len()].copy_from_slice(bytes);
 }
 
-/// The CRC-32C (Castagnoli) of `bytes`, which Kafka uses in batches and producer snapshots.
-pub fn crc32c(bytes: &[u8]) -> u32 {
-    crc32c::crc32c(bytes)
-}
-
 /// The CRC-32C of a batch: over its attributes and all that follows. `batch` is the whole batch and nothing else.
 ///
 /// # Panics
 /// When `batch` is shorter than a header.
 pub fn crc_of(batch: &[u8]) -> u32 {
-    crc32c(&batch[field::ATTRIBUTES..])
+    base::crc32c(&batch[field::ATTRIBUTES..])
 }
 
 /// Writes the base offset and the leader epoch into the batch at the start of `batch`. Both stand outside the checksum,

@@ -19,12 +19,13 @@ mod scan;
 mod validate;
 mod varint;
 
+pub use base::crc32c;
 pub use batch::{Batch, BatchIter, Scratch};
 pub use builder::{BatchBuilder, RecordData};
 pub use compress::{DecompressStream, Decompressor, compress};
 pub use control::{ControlRecordType, EndTxnMarker, TxnMarker, control_batch};
 pub use error::{BatchError, BuildError};
-pub use header::{Attributes, BatchHeader, Codec, TimestampType, crc_of, crc32c, field, set_log_append_time, stamp};
+pub use header::{Attributes, BatchHeader, Codec, TimestampType, crc_of, field, set_log_append_time, stamp};
 pub use lookup::TimestampOffset;
 pub use record::{HeaderIter, Headers, Record, RecordHeader, RecordIter};
 pub use validate::{

@@ -13,7 +13,7 @@ use crate::messages::{AppendDone, AppendJob, AppendPart, CoreReply, CoreRequest}
 use crate::topology;
 use base::{CoreId, Few, PartitionKey};
 use bytes::Bytes;
-use metadata::MetadataImage;
+use metadata::{MetadataImage, TopicImage};
 use net::{Reply, Response};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -111,11 +111,15 @@ fn plan(call: &Call, request: &ProduceRequest<'_>) -> (Posted, Few<(CoreId, Appe
             id: topic.topic_id,
             partitions: topic.partition_data.iter().map(|partition| partition.index).collect(),
         });
+        let found = match is_unnamed {
+            // Nobody may write for a transactional id that is not given.
+            true => Err((ErrorCode::TRANSACTIONAL_ID_AUTHORIZATION_FAILED, None)),
+            false => find(call, request.acks, &image, topic),
+        };
         for partition in &topic.partition_data {
-            let checked = match is_unnamed {
-                // Nobody may write for a transactional id that is not given.
-                true => Err((ErrorCode::TRANSACTIONAL_ID_AUTHORIZATION_FAILED, None)),
-                false => check(call, request.acks, &image, topic, partition),
+            let checked = match &found {
+                Ok(found) => check(call, found, partition),
+                Err(refused) => Err(refused.clone()),
             };
             match checked {
                 Ok((key, records)) => {
@@ -137,28 +141,43 @@ fn plan(call: &Call, request: &ProduceRequest<'_>) -> (Posted, Few<(CoreId, Appe
 
 type Refused = (ErrorCode, Option<String>);
 
-/// Finds the partition, and looks at what can be known of its records without their home core.
-fn check(
+/// A topic that is there, and whether this client may not write into it.
+struct Found<'a> {
+    topic: &'a TopicImage,
+    is_closed: bool,
+}
+
+/// Finds the topic.
+fn find<'a>(
     call: &Call,
     acks: i16,
-    image: &MetadataImage,
+    image: &'a MetadataImage,
     topic: &TopicProduceData<'_>,
-    partition: &PartitionProduceData,
-) -> Result<(PartitionKey, bytes::Bytes), Refused> {
-    let version = call.version;
+) -> Result<Found<'a>, Refused> {
     if !(-1..=1).contains(&acks) {
         return Err((ErrorCode::INVALID_REQUIRED_ACKS, None));
     }
-    let found = match version >= TOPIC_IDS_FROM {
+    let found = match call.version >= TOPIC_IDS_FROM {
         true => image.topics.by_id(topic.topic_id).ok_or(ErrorCode::UNKNOWN_TOPIC_ID),
         false => image.topics.by_name(&topic.name).ok_or(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION),
     };
-    let found = found.map_err(|error| (error, None))?;
-    if found.partition(partition.index).is_none() {
+    let topic = found.map_err(|error| (error, None))?;
+    let is_closed = topology::is_internal(&topic.name) && call.client_id() != Some(ADMIN_CLIENT_ID);
+    Ok(Found { topic, is_closed })
+}
+
+/// Finds the partition, and looks at what can be known of its records without their home core.
+fn check(
+    call: &Call,
+    found: &Found<'_>,
+    partition: &PartitionProduceData,
+) -> Result<(PartitionKey, bytes::Bytes), Refused> {
+    let (version, topic) = (call.version, found.topic);
+    if topic.partition(partition.index).is_none() {
         return Err((ErrorCode::UNKNOWN_TOPIC_OR_PARTITION, None));
     }
-    if topology::is_internal(&found.name) && call.client_id() != Some(ADMIN_CLIENT_ID) {
-        let text = format!("Cannot append to internal topic {}", found.name);
+    if found.is_closed {
+        let text = format!("Cannot append to internal topic {}", topic.name);
         return Err((ErrorCode::INVALID_TOPIC_EXCEPTION, Some(text)));
     }
     let invalid = |text: String| (ErrorCode::INVALID_RECORD, Some(text));
@@ -176,7 +195,7 @@ fn check(
             Some(format!("Produce requests with version {version} {text}")),
         ));
     }
-    Ok((PartitionKey { topic_id: found.id, partition: partition.index }, records))
+    Ok((PartitionKey { topic_id: topic.id, partition: partition.index }, records))
 }
 
 fn has_transactional(request: &ProduceRequest<'_>) -> bool {

@@ -49,7 +49,7 @@ impl CommitHeader {
         out[32..36].copy_from_slice(&self.body_len.to_le_bytes());
         out[36..40].copy_from_slice(&self.records.to_le_bytes());
         out[40] = u8::from(self.packed);
-        let crc = crc32c::crc32c(&out[..CRC_AT]);
+        let crc = base::crc32c(&out[..CRC_AT]);
         out[CRC_AT..].copy_from_slice(&crc.to_le_bytes());
         out
     }
@@ -57,8 +57,7 @@ impl CommitHeader {
     /// The header at the start of `bytes`; `None` when there is none.
     pub fn decode(bytes: &[u8]) -> Option<CommitHeader> {
         let h = bytes.first_chunk::<HEADER_BYTES>()?;
-        let sound =
-            u32_at(h, 0) == MAGIC && u16_at(h, 4) == VERSION && u32_at(h, CRC_AT) == crc32c::crc32c(&h[..CRC_AT]);
+        let sound = u32_at(h, 0) == MAGIC && u16_at(h, 4) == VERSION && u32_at(h, CRC_AT) == base::crc32c(&h[..CRC_AT]);
         sound.then(|| CommitHeader {
             core: u16_at(h, 6),
             run: u64_at(h, 8),
@@ -161,7 +160,7 @@ impl RecordHeader {
         out[32..40].copy_from_slice(&self.base_offset.to_le_bytes());
         out[40..48].copy_from_slice(&self.end_offset.to_le_bytes());
         out[48..52].copy_from_slice(&crc.to_le_bytes());
-        let crc = crc32c::crc32c_append(seed, &out[..CRC_AT]);
+        let crc = base::crc32c_append(seed, &out[..CRC_AT]);
         out[CRC_AT..].copy_from_slice(&crc.to_le_bytes());
         out
     }
@@ -169,7 +168,7 @@ impl RecordHeader {
     /// The header at the start of `bytes`; `None` when there is none with this seed.
     pub fn decode(bytes: &[u8], seed: u32) -> Option<RecordHeader> {
         let h = bytes.first_chunk::<HEADER_BYTES>()?;
-        if u32_at(h, CRC_AT) != crc32c::crc32c_append(seed, &h[..CRC_AT]) {
+        if u32_at(h, CRC_AT) != base::crc32c_append(seed, &h[..CRC_AT]) {
             return None;
         }
         let kind = match h[0] {

@@ -27,7 +27,7 @@ pub fn write(entries: &[ProducerEntry]) -> Vec<u8> {
         out.extend_from_slice(&e.coordinator_epoch.to_be_bytes());
         out.extend_from_slice(&e.current_txn_first_offset.to_be_bytes());
     }
-    let crc = crc32c::crc32c(&out[CRC_END..]);
+    let crc = base::crc32c(&out[CRC_END..]);
     out[2..CRC_END].copy_from_slice(&crc.to_be_bytes());
     out
 }
@@ -46,7 +46,7 @@ pub fn parse(bytes: &[u8]) -> Result<Vec<ProducerEntry>, FormatError> {
         return Err(bad(format!("version {version} is not {VERSION}")));
     }
     let stored = u32::from_be_bytes([bytes[2], bytes[3], bytes[4], bytes[5]]);
-    let computed = crc32c::crc32c(&bytes[CRC_END..]);
+    let computed = base::crc32c(&bytes[CRC_END..]);
     if stored != computed {
         return Err(bad(format!("checksum {stored:#010x} is stored, {computed:#010x} computed")));
     }

@@ -8,8 +8,9 @@ use std::time::Duration;
 use base::Offset;
 use bytes::Bytes;
 use reactor::fs::{self, File, OpenOptions};
-use reactor::{ALIGNMENT, Class, join_all, spawn};
+use reactor::{ALIGNMENT, Class, spawn};
 
+use super::blocks;
 use super::inner::{LogInner, Status};
 use crate::format::{checkpoint, index, names, snapshot};
 use crate::io::{Context, DIRECT, write_file};
@@ -19,10 +20,6 @@ use crate::{AbortedTxn, LogError, ProducerEntry};
 
 /// Bytes that a log gathers behind the journal before they are written to the segment.
 pub(crate) const WRITE_BEHIND_BYTES: u64 = 1 << 20;
-/// Bytes of one write; a longer run of blocks becomes several writes at once.
-const WRITE_BYTES: usize = 1 << 20;
-/// Writes of one log in flight.
-const WRITES_MAX: usize = 8;
 /// Room that a segment file is given ahead of its bytes, at least and at most: as much again as it has between the two.
 const ALLOCATE_BYTES_MIN: u64 = 256 << 10;
 const ALLOCATE_BYTES_MAX: u64 = 64 << 20;
@@ -50,6 +47,8 @@ struct Plan {
     allocated: u64,
     /// Room to ask for, if the file has too little.
     allocate: Option<u64>,
+    /// A promise waits for it: not all of it is in the journal.
+    awaited: bool,
 }
 
 /// What a segment's side files are to hold.
@@ -138,6 +137,7 @@ impl LogInner {
                 file: segment.file.clone().expect("an open segment has a file"),
                 allocated: segment.allocated,
                 allocate: room_wanted(segment.allocated, segment.size(), segment_bytes),
+                awaited: segment.direct > segment.written,
             };
             return Step::Write(plan);
         }
@@ -195,7 +195,12 @@ impl LogInner {
             let at = state.segment_at(plan.segment);
             state.segments[at].allocated = allocated;
         }
-        write_blocks(&plan.file, plan.blocks, plan.from, self.core.durable()).await.context("write", &path)?;
+        let durable = self.core.durable();
+        let written = match durable && !plan.awaited {
+            true => blocks::write_behind(&self.core, &plan.file, plan.blocks, plan.from).await,
+            false => blocks::write_together(&plan.file, plan.blocks, plan.from, durable).await,
+        };
+        written.context("write", &path)?;
         {
             let mut state = self.state.borrow_mut();
             let at = state.segment_at(plan.segment);
@@ -438,31 +443,4 @@ async fn allocate_room(plan: &Plan, wanted: u64, path: &Path) -> Result<u64, Log
         }
         Err(error) => Err(error),
     }
-}
-
-/// Writes a run of blocks, in pieces that are in flight together.
-async fn write_blocks(file: &File, blocks: Vec<Bytes>, from: u64, durable: bool) -> std::io::Result<()> {
-    let mut writes = Vec::new();
-    let mut position = from;
-    let mut group = Vec::new();
-    let mut len = 0;
-    for block in blocks {
-        if len > 0 && len + block.len() > WRITE_BYTES {
-            writes.push((position, std::mem::take(&mut group)));
-            position += len as u64;
-            len = 0;
-        }
-        len += block.len();
-        group.push(block);
-    }
-    writes.push((position, group));
-    while !writes.is_empty() {
-        let wave = writes.drain(..writes.len().min(WRITES_MAX)).map(|(position, group)| async move {
-            if durable { file.writev_at_durable(group, position).await } else { file.writev_at(group, position).await }
-        });
-        for result in join_all(wave).await {
-            result?;
-        }
-    }
-    Ok(())
 }
