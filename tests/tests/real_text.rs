@@ -1,4 +1,4 @@
-//! A million and more real lines go in through real clients with every codec and come out byte for byte.
+//! A million and more real lines go in through real clients with every codec and come out, through another client, byte for byte.
 
 use std::fs;
 use std::time::Duration;
@@ -23,7 +23,8 @@ fn same(read: &[u8], sent: &[u8], how: &str) {
     assert!(read == sent, "{how}: the bytes differ");
 }
 
-fn consume(node: &Node, topic: &str, sent: &[u8], how: &str) {
+/// Reads what kcat wrote.
+fn read_by_console_consumer(node: &Node, topic: &str, sent: &[u8], how: &str) {
     let lines = sent.iter().filter(|b| **b == b'\n').count().to_string();
     let args = [
         "--bootstrap-server",
@@ -41,6 +42,10 @@ fn consume(node: &Node, topic: &str, sent: &[u8], how: &str) {
     ];
     let read = Tool::kafka("kafka-console-consumer", &args).limit(LIMIT).run().ok();
     same(&read.stdout, sent, &format!("{how}, read by kafka-console-consumer"));
+}
+
+/// Reads what the console producer wrote.
+fn read_by_kcat(node: &Node, topic: &str, sent: &[u8], how: &str) {
     let args = ["-b", &node.bootstrap(), "-C", "-t", topic, "-p", "0", "-o", "beginning", "-e", "-q"];
     let read = Tool::kcat(&args).limit(LIMIT).run().ok();
     same(&read.stdout, sent, &format!("{how}, read by kcat"));
@@ -54,7 +59,7 @@ fn a_million_lines_through_the_console_producer() {
         let topic = format!("java-{codec}");
         let args = ["--bootstrap-server", &node.bootstrap(), "--topic", &topic, "--compression-codec", codec];
         Tool::kafka("kafka-console-producer", &args).input(text.clone()).limit(LIMIT).run().ok();
-        consume(&node, &topic, &text, &format!("kafka-console-producer with {codec}"));
+        read_by_kcat(&node, &topic, &text, &format!("kafka-console-producer with {codec}"));
     }
 }
 
@@ -68,6 +73,6 @@ fn a_million_lines_through_kcat() {
         Tool::kafka("kafka-topics", &create).run().ok();
         let args = ["-b", &node.bootstrap(), "-P", "-t", &topic, "-p", "0", "-z", codec];
         Tool::kcat(&args).input(text.clone()).limit(LIMIT).run().ok();
-        consume(&node, &topic, &text, &format!("kcat with {codec}"));
+        read_by_console_consumer(&node, &topic, &text, &format!("kcat with {codec}"));
     }
 }

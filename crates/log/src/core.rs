@@ -13,7 +13,7 @@ use crate::cold::ColdCache;
 use crate::commit::Note;
 use crate::format::journal::RecordHeader;
 use crate::journal::Journal;
-use crate::log::{Log, LogInner, TURNS};
+use crate::log::{Log, LogInner, TURN_BLOCKS};
 use crate::{Durability, LogConfig, LogCoreConfig, LogError, LogId, RecoverySink};
 
 /// Age of the oldest unwritten byte at which a log is written behind, in ns: long enough that a slow partition costs one
@@ -63,7 +63,7 @@ pub(crate) struct CoreInner {
     dirty: RefCell<VecDeque<(u64, Weak<LogInner>)>>,
     /// When logs were last asked to write because much was unwritten.
     relieved_ns: Cell<u64>,
-    /// Turns of writes behind the journal.
+    /// Turns of writes behind the journal, in blocks.
     pub write_turns: Semaphore,
     /// Why the directory takes no more appends.
     pub fenced: RefCell<Option<String>>,
@@ -242,7 +242,7 @@ impl LogCore {
             chunks: RefCell::default(),
             dirty: RefCell::default(),
             relieved_ns: Cell::new(0),
-            write_turns: Semaphore::new(TURNS),
+            write_turns: Semaphore::new(TURN_BLOCKS),
             fenced: RefCell::new(None),
             closing: Cell::new(false),
         });

@@ -5,8 +5,7 @@
 
 use bytes::Bytes;
 use reactor::fs::File;
-use reactor::join_all;
-use reactor::sync::Permit;
+use reactor::{ALIGNMENT, join_all};
 
 use crate::core::CoreInner;
 
@@ -14,24 +13,40 @@ use crate::core::CoreInner;
 const WRITE_BYTES: usize = 1 << 20;
 /// Writes of one run in flight.
 const WRITES_MAX: usize = 8;
-/// Bytes of one write of a run that takes its turn: what a commit of the journal may have to wait for.
+/// Bytes of one write of a run that is written in its turn on `durable`: what a commit of the journal may have to wait for.
 const PIECE_BYTES: usize = 256 << 10;
-/// Runs of one core that are written behind the journal at once, when memory for more is short.
-pub(crate) const TURNS: usize = 4;
+/// Blocks of one core that are written behind the journal at once, when memory for more is not short.
+pub(crate) const TURN_BLOCKS: usize = (1 << 20) / ALIGNMENT;
+
+/// How pressing it is that memory, or the journal, becomes free.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+enum Need {
+    None,
+    Some,
+    Great,
+}
+
+/// The share of a core's turns that a run of this many bytes takes: large runs go alone, small ones together.
+fn share(run_bytes: usize, need: Need) -> usize {
+    let blocks = run_bytes.div_ceil(ALIGNMENT).min(TURN_BLOCKS);
+    let share = match need {
+        Need::None => blocks,
+        Need::Some => blocks / 2,
+        Need::Great => blocks / 4,
+    };
+    share.max(1)
+}
 
 impl CoreInner {
-    /// Waits for a turn to write behind the journal: alone while there is memory for what gathers meanwhile, together with
-    /// others when it gets short or the journal waits for room.
-    pub async fn write_turn(&self) -> Permit {
+    fn need(&self) -> Need {
         let (unwritten, bound) = (self.unwritten(), self.config.unwritten_bytes_max);
-        let is_short = self.journal.as_ref().is_some_and(|journal| journal.short_of().is_some());
-        let wanted = match unwritten {
-            _ if is_short => 1,
-            few if few <= bound / 2 => TURNS,
-            more if more <= bound / 4 * 3 => TURNS / 2,
-            _ => 1,
-        };
-        self.write_turns.acquire_many(wanted).await
+        let is_journal_short = self.journal.as_ref().is_some_and(|journal| journal.short_of().is_some());
+        match unwritten {
+            _ if is_journal_short => Need::Great,
+            few if few <= bound / 2 => Need::None,
+            more if more <= bound / 4 * 3 => Need::Some,
+            _ => Need::Great,
+        }
     }
 }
 
@@ -49,10 +64,21 @@ pub(super) async fn write_together(file: &File, run: Vec<Bytes>, from: u64, dura
     Ok(())
 }
 
-/// Writes a run of blocks piece by piece, in its turn, and makes it durable.
+/// Writes a run of blocks behind the journal, in its turn; on `durable` piece by piece, and makes it durable.
 pub(super) async fn write_behind(core: &CoreInner, file: &File, run: Vec<Bytes>, from: u64) -> std::io::Result<()> {
-    let turn = core.write_turn().await;
-    for (position, group) in pieces(run, from, PIECE_BYTES) {
+    // A core that closes writes behind nothing any more, and what remains are small runs of many logs.
+    let share = share(run.iter().map(Bytes::len).sum(), core.need());
+    let turn = if core.closing.get() { None } else { Some(core.write_turns.acquire_many(share).await) };
+    if !core.durable() {
+        return write_together(file, run, from, false).await;
+    }
+    let mut pieces = pieces(run, from, PIECE_BYTES);
+    if pieces.len() == 1 {
+        // One operation instead of two: small runs are those of many logs.
+        let (position, group) = pieces.remove(0);
+        return file.writev_at_durable(group, position).await;
+    }
+    for (position, group) in pieces {
         file.writev_at(group, position).await?;
     }
     drop(turn);
@@ -81,6 +107,16 @@ fn pieces(run: Vec<Bytes>, from: u64, bytes: usize) -> Vec<(u64, Vec<Bytes>)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn large_runs_go_alone_and_small_ones_together() {
+        let all = TURN_BLOCKS;
+        assert_eq!(share(1 << 20, Need::None), all);
+        assert_eq!(share(20 << 20, Need::None), all, "a run never waits for more than there is");
+        assert_eq!(share(16 << 10, Need::None) * 64, all);
+        assert_eq!((share(1 << 20, Need::Some), share(1 << 20, Need::Great)), (all / 2, all / 4));
+        assert_eq!((share(1, Need::None), share(1, Need::Great)), (1, 1));
+    }
 
     #[test]
     fn pieces_lie_end_to_end_and_keep_to_their_size() {

@@ -20,7 +20,7 @@ use crate::{
 };
 
 pub(crate) use append::random_jitter;
-pub(crate) use blocks::TURNS;
+pub(crate) use blocks::TURN_BLOCKS;
 pub(crate) use inner::{LogInner, LogState, Status};
 
 /// One partition's log. A cheap handle; all clones are the same log. Belongs to the core that opened it.

@@ -196,9 +196,9 @@ impl LogInner {
             state.segments[at].allocated = allocated;
         }
         let durable = self.core.durable();
-        let written = match durable && !plan.awaited {
-            true => blocks::write_behind(&self.core, &plan.file, plan.blocks, plan.from).await,
-            false => blocks::write_together(&plan.file, plan.blocks, plan.from, durable).await,
+        let written = match plan.awaited {
+            true => blocks::write_together(&plan.file, plan.blocks, plan.from, durable).await,
+            false => blocks::write_behind(&self.core, &plan.file, plan.blocks, plan.from).await,
         };
         written.context("write", &path)?;
         {
