@@ -81,7 +81,8 @@ WRITTEN, DURABLE, KAFKA, FLUSH = "odradek-written", "odradek-durable", "kafka", 
 AIMS = [
     Aim("CPU per GiB, written, against Kafka", "broker_cpu_s_per_gib", MAIN, WRITTEN, KAFKA, 1 / 8, True, COPIES),
     Aim("CPU per GiB, durable, against Kafka without fsync", "broker_cpu_s_per_gib", MAIN, DURABLE, KAFKA, 1 / 6, True, COPIES),
-    Aim("records/s, durable, against Kafka without fsync", "records_per_s", unlimited, DURABLE, KAFKA, 1, False),
+    Aim("records/s, durable, against Kafka without fsync", "records_per_s", unlimited, DURABLE, KAFKA, 1, False,
+        "records of 10 MiB go straight to their segment and are acknowledged at the rate of the disk, which Kafka's do not wait for"),
     Aim("p99, durable, against Kafka without fsync", "p99_ms", unlimited, DURABLE, KAFKA, 1, True,
         "at the maximum an acknowledgement waits for the disk behind all that is on its way to it, and Kafka's does not wait for a disk; "
         "two commits of the journal at a time were tried and made it worse, and taking turns behind the journal halved it"),
@@ -97,12 +98,14 @@ AIMS = [
         1 / 5, True),
     Aim("end-to-end p99, written", "p99_ms", ("end to end, 1 KiB, 6 partitions, 10,000 records/s",), WRITTEN, KAFKA, 1 / 2, True),
     Aim("records/s, written", "records_per_s", unlimited, WRITTEN, KAFKA, 1, False),
-    Aim("seconds to drain a cold backlog, written", "drain_s", COLD, WRITTEN, KAFKA, 1 / 2, True),
+    Aim("seconds to drain a cold backlog, written", "drain_s", COLD, WRITTEN, KAFKA, 1 / 2, True,
+        "reads leave the disk to the producers, a small piece at a time; Kafka drains as fast and lets its producers wait for seconds"),
     *(Aim(f"producers' p99 while a cold backlog is drained, {rung}, against that of the seconds before", "p99_during_ms", COLD, ours, ours, 1.2,
-          True, base="p99_before_ms") for rung, ours in (("written", WRITTEN), ("durable", DURABLE))),
+          True, "reads and writes share a disk that both fill, and on `durable` commits stand behind reads; next is a pause of reads while "
+          "commits are slow", base="p99_before_ms") for rung, ours in (("written", WRITTEN), ("durable", DURABLE))),
     Aim("memory under load, written", "rss_peak_mib", loaded, WRITTEN, KAFKA, 1 / 5, True,
-        "the mapped files of the journal and the tail of 64 MiB count as the broker's memory; a ring of files that frees its oldest in time "
-        "takes 60 MiB less than one of eight, and is what runs"),
+        "the mapped files of the journal and the tail of 64 MiB count as the broker's memory, and so do the half-filled pieces of the tails of "
+        "hundreds of busy partitions; a ring of files that frees its oldest in time takes 60 MiB less than one of eight, and is what runs"),
     Aim("memory under load, durable", "rss_peak_mib", loaded, DURABLE, KAFKA, 1 / 5, True),
     Aim("memory with 10,000 idle partitions", "rss_mib", ("10,000 idle partitions",), DURABLE, KAFKA, 1 / 5, True),
     Aim("start with 10,000 idle partitions", "restart_s", ("10,000 idle partitions",), DURABLE, KAFKA, 1 / 5, True),
@@ -114,9 +117,14 @@ AIMS = [
     *group("commits_per_cpu_s", 5, False, "commits per CPU second",
            "an offset is decoded, encoded as a record, read back as the log's readers would, appended and answered, and none of these takes a "
            "tenth of the time; records of a commit in one buffer gained a third"),
-    *group("stable_s", 1 / 2, True, "time until a group is stable"),
+    *group("stable_s", 1 / 2, True, "time until a group is stable",
+           "of a consumer group it is the second of the assignment interval and the members' heartbeats on either broker: those that joined at "
+           "once beat at once, before the first of them has given partitions up, and learn a heartbeat later; where joins take Kafka tens of "
+           "milliseconds they come one by one"),
     *group("load_s", 1 / 3, True, "time to load offsets"),
-    *group("bytes_per_member", 1 / 5, True, "memory per member"),
+    *group("bytes_per_member", 1 / 5, True, "memory per member",
+           "of a classic member it is what its JoinGroup left behind, subscriptions that the leader is told and buffers of the allocator; not "
+           "looked into yet"),
     *group("bytes_per_commit", 1 / 5, True, "memory per committed offset"),
 ]
 

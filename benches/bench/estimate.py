@@ -13,7 +13,6 @@ AROUND_S = {"odradek": 1, "kafka": 1.5, "tansu": 1, "reactor": 0.5}
 # Seconds to format, start and stop.
 BROKER_S = {"odradek": 1, "kafka": 7, "tansu": 1, "reactor": 1}
 # Seconds in which a JVM is warmed up, with what is deleted after them.
-WARM_UP_S = sum(seconds + 1 for _mode, seconds, _args in run_rows.WARM_UP)
 # Bytes a second in and out when a row fills a topic and drains it.
 BYTES_PER_S = {"odradek": 300e6, "kafka": 150e6, "tansu": 50e6, "reactor": 1e9}
 # Seconds that a JVM of a tool takes beside its records, and the records a second that it sends, produces and consumes one by one, and
@@ -57,13 +56,14 @@ def of_row(context, row, system):
 def of_run(context, lines, rows, all_passes=False):
     """Seconds of the passes, `lines`, each the systems in their order."""
     # The rate of Kafka, which is found first.
-    total = BROKER_S["kafka"] + WARM_UP_S + context.warmup_s + context.seconds + 2
+    warm_up_s = sum(seconds + 1 for _mode, seconds, _args in run_rows.warm_ups(rows))
+    total = BROKER_S["kafka"] + warm_up_s + context.warmup_s + context.seconds + 2
     for number, line in enumerate(lines, 1):
         for name in line:
             mine = passes.rows_for(name, rows, number, all_passes)
             shared = any(not r.apart for r in mine)
             starts = len([r for r in mine if r.apart and r.kind != "backlog"]) + shared
-            total += WARM_UP_S if shared and system_of(name).is_compiled_late else 0
+            total += warm_up_s if shared and system_of(name).is_compiled_late else 0
             total += starts * BROKER_S[system_of(name).kind] + sum(of_row(context, r, SYSTEMS[system_of(name).name]) for r in mine)
     return total
 

@@ -89,7 +89,7 @@ def baseline(run, names, rows):
         say(f"    {name} {why}; rows at those rates are left out")
         return
     try:
-        run_rows.warm_up(run.context, broker)
+        run_rows.warm_up(run.context, broker, rows)
         for row in map(by_name, needed):
             found = run_rows.measure(run.context, broker, row, None)["records_per_s"]
             run.meta["baseline"]["records_per_s"][row.name] = found
@@ -177,7 +177,7 @@ def one_system(run, name, number, rows):
     try:
         run.add({**facts, "row": "start", "start_s": broker.start_s, "rss_mib": process.memory(broker.pid)[0] / (1 << 20)})
         try:
-            run_rows.warm_up(run.context, broker)
+            run_rows.warm_up(run.context, broker, rows)
         except Failed as error:
             return lost(run, name, number, rows, f"warming up: {error}")
         for i, row in enumerate(rows):

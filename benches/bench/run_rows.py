@@ -405,11 +405,16 @@ WARM_UP = (
 GROUP_WARM_UP_S = {False: 2, True: 8}
 
 
-def warm_up(context, broker):
+def warm_ups(rows):
+    """What of that these rows need: commits only where commits are measured."""
+    return [load for load in WARM_UP if load[0] != "commit" or any(row.kind == "commits" for row in rows)]
+
+
+def warm_up(context, broker, rows):
     """Loads a system whose code is compiled as it runs, unmeasured; the others need none."""
     if not broker.system.is_compiled_late:
         return
-    for i, (mode, seconds, args) in enumerate(WARM_UP):
+    for i, (mode, seconds, args) in enumerate(warm_ups(rows)):
         perf(context, broker, mode, ["--topic", f"warm-{i}", "--create", "--delete", *args.split(), "--warmup", "0s", "--duration",
                                      f"{seconds}s"], 120, measured=False)
 

@@ -129,7 +129,7 @@ row("10 MiB records", "produce", "full",
     "--partitions 4 --record-size 10m --producers 2 --in-flight 1 --acks all --topic-config max.message.bytes=16777216")
 
 # Idle.
-row("1,000 idle consumers", "idle", "quick full", "--partitions 16 --consumers 1000", passes_max=2)
+row("1,000 idle consumers", "idle", "full", "--partitions 16 --consumers 1000", passes_max=2)
 row("4,000 connections", "idle", "full", "--partitions 1 --consumers 0 --connections 4000")
 row("10,000 idle partitions", "partitions", "full", "--topics 100 --partitions 100", apart=True, without=("kafka-flush1",))
 row("restart after kill -9 with 20 GB", "restart", "full", "--partitions 16 --record-size 1k --producers 4 --batch-size 256k",
@@ -159,7 +159,7 @@ row("offset commits, 1,000/s", "commits", "full", COMMITS, rate=1_000)
 row("load of 1,000,000 offsets", "loading", "full", "--partitions 1000", extra={"commits": 1_000_000}, apart=True)
 
 # Kafka's own tools, as a check of ours.
-row("kafka-producer-perf-test, 1 KiB, 16 partitions", "java_produce", "quick full", extra={"records": 200_000, "size": 1024, "partitions": 16},
+row("kafka-producer-perf-test, 1 KiB, 16 partitions", "java_produce", "quick full", extra={"records": 150_000, "size": 1024, "partitions": 16},
     note="the Java client takes most of the machine: it is what this row measures")
 # Both at one rate, with the client's default linger: the two should tell the same.
 row("kafka-producer-perf-test, 1 KiB, 5,000 records/s", "java_produce", "full", rate=5_000, passes_max=1,
