@@ -171,9 +171,15 @@ impl CoreInner {
     pub fn relieve(&self, now_ns: u64) {
         let bound = self.config.unwritten_bytes_max;
         if self.unwritten() > bound / 2 && now_ns.saturating_sub(self.relieved_ns.get()) >= RELIEF_PAUSE_NS {
-            self.relieved_ns.set(now_ns);
-            self.flush_older(u64::MAX, bound as u64 / 4);
+            self.make_room(now_ns);
         }
+    }
+
+    /// Has the logs with the oldest unwritten bytes write a part of what may be unwritten. An append that is refused asks for
+    /// this whatever was asked before: nothing would come behind it that does.
+    pub fn make_room(&self, now_ns: u64) {
+        self.relieved_ns.set(now_ns);
+        self.flush_older(u64::MAX, self.config.unwritten_bytes_max as u64 / 4);
     }
 
     /// Asks the logs with the oldest unwritten bytes to write, those older than `before_ns`, until they have `bytes`.

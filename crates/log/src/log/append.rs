@@ -17,8 +17,15 @@ impl LogInner {
         let now = reactor::now();
         let len = batch.bytes.len();
         assert_eq!(batch.header.size(), len, "the batch appended to {} and its header", self.name);
-        if self.must_roll(batch, now.wall_ms)? {
-            self.roll(batch.base_offset, now.wall_ms);
+        match self.must_roll(batch, now.wall_ms) {
+            Ok(true) => self.roll(batch.base_offset, now.wall_ms),
+            Ok(false) => {}
+            Err(error) => {
+                if matches!(error, LogError::Overloaded { .. }) {
+                    self.core.make_room(now.mono_ns);
+                }
+                return Err(error);
+            }
         }
         let new_epoch = {
             let mut state = self.state.borrow_mut();
@@ -119,6 +126,7 @@ impl LogInner {
             segment.commit_all();
         }
         drop(state);
+        self.pressed.notify_all();
         self.start_writer();
         Turn::Done
     }

@@ -5,8 +5,10 @@
 
 use bytes::Bytes;
 use reactor::fs::File;
-use reactor::{ALIGNMENT, join_all};
+use reactor::sync::Permit;
+use reactor::{ALIGNMENT, Either, join_all, race};
 
+use super::LogInner;
 use crate::core::CoreInner;
 
 /// Bytes of one write; a longer run of blocks becomes several.
@@ -38,6 +40,19 @@ fn share(run_bytes: usize, need: Need) -> usize {
 }
 
 impl CoreInner {
+    /// Waits for the turn of a run behind the journal. None where there is nothing to wait for: a promise waits for this log
+    /// already, or does before its turn comes, or the core closes.
+    pub async fn write_turn(&self, run: &[Bytes], log: &LogInner) -> Option<Permit> {
+        if self.closing.get() || log.is_awaited() {
+            return None;
+        }
+        let share = share(run.iter().map(Bytes::len).sum(), self.need());
+        match race(self.write_turns.acquire_many(share), log.pressed.notified()).await {
+            Either::Left(turn) => Some(turn),
+            Either::Right(()) => None,
+        }
+    }
+
     fn need(&self) -> Need {
         let (unwritten, bound) = (self.unwritten(), self.config.unwritten_bytes_max);
         let is_journal_short = self.journal.as_ref().is_some_and(|journal| journal.short_of().is_some());
@@ -64,14 +79,8 @@ pub(super) async fn write_together(file: &File, run: Vec<Bytes>, from: u64, dura
     Ok(())
 }
 
-/// Writes a run of blocks behind the journal, in its turn; on `durable` piece by piece, and makes it durable.
-pub(super) async fn write_behind(core: &CoreInner, file: &File, run: Vec<Bytes>, from: u64) -> std::io::Result<()> {
-    // A core that closes writes behind nothing any more, and what remains are small runs of many logs.
-    let share = share(run.iter().map(Bytes::len).sum(), core.need());
-    let turn = if core.closing.get() { None } else { Some(core.write_turns.acquire_many(share).await) };
-    if !core.durable() {
-        return write_together(file, run, from, false).await;
-    }
+/// Writes a run of blocks piece by piece in its turn, which it gives back, and makes it durable.
+pub(super) async fn write_in_turn(file: &File, run: Vec<Bytes>, from: u64, turn: Permit) -> std::io::Result<()> {
     let mut pieces = pieces(run, from, PIECE_BYTES);
     if pieces.len() == 1 {
         // One operation instead of two: small runs are those of many logs.

@@ -68,6 +68,8 @@ pub(crate) struct LogInner {
     pub writing: Cell<bool>,
     /// Woken when the writer stops.
     pub writer_stopped: Notify,
+    /// Woken when a promise begins to wait for the writer.
+    pub pressed: Notify,
     pub writing_epochs: Cell<bool>,
     /// Held by whoever writes the leader epoch checkpoint.
     pub epoch_file: Semaphore,
@@ -248,6 +250,11 @@ impl LogInner {
             state.dirty_since = None;
         }
         is_it
+    }
+
+    /// True while a promise waits for the writer: not all that is unwritten is in the journal.
+    pub fn is_awaited(&self) -> bool {
+        self.state.borrow_mut().incomplete().any(|segment| segment.direct > segment.written)
     }
 
     pub fn has_unwritten(&self) -> bool {

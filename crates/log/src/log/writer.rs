@@ -47,8 +47,6 @@ struct Plan {
     allocated: u64,
     /// Room to ask for, if the file has too little.
     allocate: Option<u64>,
-    /// A promise waits for it: not all of it is in the journal.
-    awaited: bool,
 }
 
 /// What a segment's side files are to hold.
@@ -137,7 +135,6 @@ impl LogInner {
                 file: segment.file.clone().expect("an open segment has a file"),
                 allocated: segment.allocated,
                 allocate: room_wanted(segment.allocated, segment.size(), segment_bytes),
-                awaited: segment.direct > segment.written,
             };
             return Step::Write(plan);
         }
@@ -196,9 +193,9 @@ impl LogInner {
             state.segments[at].allocated = allocated;
         }
         let durable = self.core.durable();
-        let written = match plan.awaited {
-            true => blocks::write_together(&plan.file, plan.blocks, plan.from, durable).await,
-            false => blocks::write_behind(&self.core, &plan.file, plan.blocks, plan.from).await,
+        let written = match self.core.write_turn(&plan.blocks, self).await {
+            Some(turn) if durable => blocks::write_in_turn(&plan.file, plan.blocks, plan.from, turn).await,
+            _turn => blocks::write_together(&plan.file, plan.blocks, plan.from, durable).await,
         };
         written.context("write", &path)?;
         {

@@ -83,6 +83,7 @@ pub(crate) async fn open_log(
         in_line: Cell::new(false),
         writing: Cell::new(false),
         writer_stopped: Notify::new(),
+        pressed: Notify::new(),
         writing_epochs: Cell::new(false),
         epoch_file: Semaphore::new(1),
         epochs_saved: RefCell::new(epochs_saved),

@@ -185,3 +185,44 @@ fn a_commit_is_a_copy_where_power_loss_does_not_matter() {
         });
     }
 }
+
+/// Fills the budget of unwritten bytes with small batches for many logs, none of which has enough to be written by itself.
+fn fill(logs: &[crate::Log]) {
+    let bytes = batch(1, 10_000, 1000, 1);
+    let header = records::BatchHeader::parse(&bytes).unwrap();
+    for i in 0.. {
+        let log = &logs[i % logs.len()];
+        let batch = crate::AppendBatch { bytes: bytes.clone(), header, base_offset: log.end_offset(), leader_epoch: 5 };
+        match log.append(&batch) {
+            Ok(()) => assert!(i < 1_000, "the budget has no end"),
+            Err(LogError::Overloaded { .. }) => return,
+            Err(error) => panic!("{error}"),
+        }
+    }
+}
+
+#[test]
+fn an_append_that_is_refused_for_want_of_memory_has_room_made() {
+    for rung in RUNGS {
+        let dir = TempDir::new().unwrap();
+        let path = dir.path().to_owned();
+        block_on(async move {
+            let start = crate::open_dir(&path).await.unwrap();
+            let mut config = core_config(&path, rung, start);
+            config.unwritten_bytes_max = 1 << 20;
+            let core = crate::LogCore::open(config).await.unwrap();
+            let mut logs = Vec::new();
+            for partition in 0..16 {
+                logs.push(open(&core, partition, &LogConfig::default()).await.0);
+            }
+            // The second time it is full before anybody would have looked again.
+            for _ in 0..20 {
+                fill(&logs);
+                assert!(logs.iter().any(|log| log.inner.writing.get()), "{rung:?}: refused, and nobody writes");
+                while let Some(log) = logs.iter().find(|log| log.inner.writing.get()) {
+                    log.inner.writer_stopped.notified().await;
+                }
+            }
+        });
+    }
+}
