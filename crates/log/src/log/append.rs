@@ -98,7 +98,7 @@ impl LogInner {
         }
         // While a direct write is on its way, nothing behind it can be promised: whatever comes meanwhile gathers, and the
         // writer lines the log up again.
-        if state.incomplete().any(|segment| segment.direct > segment.written) {
+        if state.is_awaited() {
             return Turn::Done;
         }
         let mut bodies = state.incomplete().map(|segment| segment.uncommitted() as usize).filter(|len| *len > 0);

@@ -21,7 +21,7 @@ const PIECE_BYTES: usize = 256 << 10;
 pub(crate) const TURN_BLOCKS: usize = (1 << 20) / ALIGNMENT;
 
 /// How pressing it is that memory, or the journal, becomes free.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[derive(Clone, Copy)]
 enum Need {
     None,
     Some,
@@ -43,7 +43,7 @@ impl CoreInner {
     /// Waits for the turn of a run behind the journal. None where there is nothing to wait for: a promise waits for this log
     /// already, or does before its turn comes, or the core closes.
     pub async fn write_turn(&self, run: &[Bytes], log: &LogInner) -> Option<Permit> {
-        if self.closing.get() || log.is_awaited() {
+        if self.closing.get() || log.state.borrow_mut().is_awaited() {
             return None;
         }
         let share = share(run.iter().map(Bytes::len).sum(), self.need());

@@ -114,6 +114,11 @@ impl LogState {
         incomplete.map(Segment::unwritten).sum()
     }
 
+    /// True while a promise waits for the writer: not all that is unwritten is in the journal.
+    pub fn is_awaited(&mut self) -> bool {
+        self.incomplete().any(|segment| segment.direct > segment.written)
+    }
+
     /// Notes that the records `from..to` are in the journal.
     pub fn promise_range(&mut self, from: Offset, to: Offset) {
         if from <= self.promised {
@@ -250,11 +255,6 @@ impl LogInner {
             state.dirty_since = None;
         }
         is_it
-    }
-
-    /// True while a promise waits for the writer: not all that is unwritten is in the journal.
-    pub fn is_awaited(&self) -> bool {
-        self.state.borrow_mut().incomplete().any(|segment| segment.direct > segment.written)
     }
 
     pub fn has_unwritten(&self) -> bool {
