@@ -279,9 +279,10 @@ impl TcpStream {
         let run = |request| async { check(Op::start_on(Rc::clone(core), request, Held::Nothing).await.0) };
         let mut left = len;
         while left > 0 {
-            let step = core.read_bytes(left.min(pipe.bytes as u64)) as u32;
-            let fill = Request::SpliceIn { file: Rc::clone(file.fd()), off, pipe: Rc::clone(pipe), len: step };
-            let filled = core.read_in_turn(run(fill)).await?;
+            let fill = |len: u64| {
+                run(Request::SpliceIn { file: Rc::clone(file.fd()), off, pipe: Rc::clone(pipe), len: len as u32 })
+            };
+            let filled = core.read_in_turn(left.min(pipe.bytes as u64), fill).await?;
             if filled == 0 {
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }

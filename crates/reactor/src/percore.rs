@@ -12,7 +12,7 @@ use slab::Slab;
 use crate::counters::{Counters, LiveCounters};
 use crate::exec::Exec;
 use crate::op::{Held, OpId, OpTable, Pipe, Request};
-use crate::shared::{CoreShared, SIGNAL_INBOX, SIGNAL_MAIL, SIGNAL_STOP, SIGNAL_WAKE_ALL, TaskId};
+use crate::shared::{CoreShared, SIGNAL_DISK, SIGNAL_INBOX, SIGNAL_MAIL, SIGNAL_STOP, SIGNAL_WAKE_ALL, TaskId};
 use crate::sim::SimCore;
 use crate::stop::RuntimeShared;
 use crate::timer::Timers;
@@ -64,6 +64,13 @@ pub(crate) struct Core {
     pub unblock_slots: crate::sync::Semaphore,
     /// Whose turn it is to read from a disk.
     pub disk_reads: crate::sync::Semaphore,
+    /// The task that waits for one of the runtime's few turns to read beside writes.
+    pub disk_waiter: Cell<Option<Waker>>,
+    /// That one has come.
+    pub disk_granted: Cell<bool>,
+    /// Writes on their way that somebody waits for, and the time that one usually takes where nobody reads.
+    pub urgent_writes: Cell<u32>,
+    pub urgent_usual_ns: Cell<u64>,
     pub prng: RefCell<Prng>,
     pub counters: LiveCounters,
     pub moment: Cell<Moment>,
@@ -147,6 +154,10 @@ impl Core {
             stop_waiters: RefCell::new(VecDeque::new()),
             pipes: RefCell::new(Vec::new()),
             disk_reads: crate::sync::Semaphore::new(crate::disk_use::TURNS),
+            disk_waiter: Cell::new(None),
+            disk_granted: Cell::new(false),
+            urgent_writes: Cell::new(0),
+            urgent_usual_ns: Cell::new(0),
             unblock_slots: crate::sync::Semaphore::new(crate::unblock::UNBLOCK_JOBS_MAX),
             prng: RefCell::new(Prng::new(parts.seed)),
             counters: LiveCounters::default(),
@@ -270,7 +281,7 @@ impl Core {
     }
 
     /// Acts on what other threads signalled.
-    pub fn take_signals(&self) {
+    pub fn take_signals(self: &Rc<Core>) {
         if !self.shared.has_signals() {
             return;
         }
@@ -294,6 +305,9 @@ impl Core {
             }
             wakers.drain(..).for_each(Waker::wake);
             self.mail_wakers.replace(wakers);
+        }
+        if signals & SIGNAL_DISK != 0 {
+            self.take_disk_grants();
         }
         if signals & SIGNAL_STOP != 0 {
             let waiters = std::mem::take(&mut *self.stop_waiters.borrow_mut());

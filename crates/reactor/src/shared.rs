@@ -2,7 +2,7 @@
 #![allow(unsafe_code)]
 
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering, fence};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering, fence};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::task::{RawWaker, RawWakerVTable, Waker};
 
@@ -16,6 +16,8 @@ pub(crate) const SIGNAL_WAKE_ALL: u32 = 2;
 pub(crate) const SIGNAL_MAIL: u32 = 4;
 /// The runtime was asked to stop.
 pub(crate) const SIGNAL_STOP: u32 = 8;
+/// Another core gave this one its turn to read.
+pub(crate) const SIGNAL_DISK: u32 = 16;
 
 /// Wakes from foreign threads that are remembered one by one. Past it all tasks are polled once, which is always allowed;
 /// only helper threads use this road, so that it holds a handful in practice.
@@ -37,11 +39,47 @@ pub(crate) struct TaskId {
     pub generation: u32,
 }
 
+/// What the other cores know about how a core gets on with the disk.
+pub(crate) struct DiskLine {
+    /// It waits for its turn to read.
+    waits: AtomicBool,
+    /// Turns it was given and did not see yet.
+    pub grants: AtomicU32,
+    /// When the write that others wait for is late, in monotonic ns; `u64::MAX` when there is none.
+    pub late_at: AtomicU64,
+}
+
+impl Default for DiskLine {
+    fn default() -> DiskLine {
+        DiskLine { waits: AtomicBool::new(false), grants: AtomicU32::new(0), late_at: AtomicU64::new(u64::MAX) }
+    }
+}
+
+impl DiskLine {
+    pub fn is_late(&self, now_ns: u64) -> bool {
+        now_ns > self.late_at.load(Ordering::Relaxed)
+    }
+
+    pub fn wait(&self) {
+        self.waits.store(true, Ordering::SeqCst);
+    }
+
+    pub fn waits(&self) -> bool {
+        self.waits.load(Ordering::SeqCst)
+    }
+
+    /// Ends the wait; true for the one whose doing it is.
+    pub fn take_wait(&self) -> bool {
+        self.waits() && self.waits.swap(false, Ordering::SeqCst)
+    }
+}
+
 pub(crate) struct CoreShared {
     slot: u16,
     signals: AtomicU32,
     parked: AtomicBool,
     inbox: Mutex<Vec<TaskId>>,
+    pub disk: DiskLine,
     /// Wakes a parked core from a thread without a ring; none under simulation, where nobody parks.
     eventfd: Option<OwnedFd>,
     /// The ring that MSG_RING is sent to; -1 before there is one.
@@ -75,6 +113,7 @@ impl CoreShared {
             signals: AtomicU32::new(0),
             parked: AtomicBool::new(false),
             inbox: Mutex::new(Vec::new()),
+            disk: DiskLine::default(),
             eventfd,
             ring_fd: AtomicI32::new(-1),
         });

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::task::Poll;
 
-use crate::disk_use::LastWrite;
+use crate::disk_use::DiskUse;
 use crate::percore;
 use crate::shared::{CoreShared, SIGNAL_STOP};
 
@@ -14,8 +14,7 @@ use crate::shared::{CoreShared, SIGNAL_STOP};
 #[derive(Default)]
 pub(crate) struct RuntimeShared {
     stopping: AtomicBool,
-    /// When they last wrote to a disk.
-    pub last_write: LastWrite,
+    pub disk: DiskUse,
     cores: OnceLock<Vec<Arc<CoreShared>>>,
 }
 
@@ -29,13 +28,18 @@ impl RuntimeShared {
         assert!(self.cores.set(cores).is_ok(), "the cores of a runtime are named once");
     }
 
+    /// In the order of their ids.
+    pub fn cores(&self) -> &[Arc<CoreShared>] {
+        self.cores.get().map_or(&[], Vec::as_slice)
+    }
+
     pub fn is_stopping(&self) -> bool {
         self.stopping.load(Ordering::SeqCst)
     }
 
     pub fn stop(&self) {
         self.stopping.store(true, Ordering::SeqCst);
-        for core in self.cores.get().into_iter().flatten() {
+        for core in self.cores() {
             core.signal_from_handler(SIGNAL_STOP);
         }
     }

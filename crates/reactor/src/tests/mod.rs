@@ -9,6 +9,7 @@ mod simulated;
 mod sockets;
 mod stress;
 mod tasks;
+mod turns;
 
 use std::future::Future;
 use std::path::PathBuf;
