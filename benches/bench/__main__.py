@@ -238,7 +238,8 @@ def measure(args):
             meta["estimate_s"] = round(seconds)
             passes.say(f"some {seconds / 60:.0f} minutes, by what rows usually take on 2 cores")
             passes.measure_all(run, names, rows, repeats, not args.no_control)
-            if not args.no_profile:
+            # `quick` has no time for it.
+            if not args.no_profile and args.set != "quick":
                 hot.after(run, report.Samples(meta, run.samples), passes.rate_of, passes.say)
     except KeyboardInterrupt:
         meta["cut_short"] = "interrupted"

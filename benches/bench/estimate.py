@@ -12,7 +12,6 @@ from systems import DEFAULT, FULL, SYSTEMS, system_of
 AROUND_S = {"odradek": 1, "kafka": 1.5, "tansu": 1, "reactor": 0.5}
 # Seconds to format, start and stop.
 BROKER_S = {"odradek": 1, "kafka": 7, "tansu": 1, "reactor": 1}
-# Seconds in which a JVM is warmed up, with what is deleted after them.
 # Bytes a second in and out when a row fills a topic and drains it.
 BYTES_PER_S = {"odradek": 300e6, "kafka": 150e6, "tansu": 50e6, "reactor": 1e9}
 # Seconds that a JVM of a tool takes beside its records, and the records a second that it sends, produces and consumes one by one, and

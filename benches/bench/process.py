@@ -72,6 +72,19 @@ def memory(pid):
     return tuple(int(m.group(1)) * 1024 if m else 0 for m in found)
 
 
+def held(pid, jvm):
+    """Bytes that a process needs for what it keeps: its resident set; of a JVM, which touches its heap once and keeps it, what is
+    left of the heap after a full collection. None where the JVM's own tool for it is missing."""
+    if not jvm:
+        return memory(pid)[0]
+    try:
+        said = subprocess.run(["jcmd", str(pid), "GC.class_histogram"], capture_output=True, text=True, timeout=120).stdout
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    total = re.search(r"^Total\s+\d+\s+(\d+)", said, re.M)
+    return int(total.group(1)) if total else None
+
+
 def maps_and_files(pid):
     """Memory maps and open files of a process."""
     maps = sum(1 for _ in open(f"/proc/{pid}/maps"))

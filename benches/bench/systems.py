@@ -59,7 +59,8 @@ DEFAULT = ["odradek-written", "kafka", "odradek-durable", "kafka-flush1", "react
 # Beside them in `full`, where it is installed or can be.
 FULL = [*DEFAULT, "tansu"]
 
-# Settings that all systems share, beside ports and directories. Deleted topics go at once, so that rows do not fill the disk.
+# Settings that all systems share, beside ports and directories. Deleted topics go at once, so that rows do not fill the disk, also in the
+# first half minute, in which Apache Kafka deletes nothing by default.
 COMMON = {
     "process.roles": "broker,controller",
     "node.id": "1",
@@ -69,6 +70,7 @@ COMMON = {
     "transaction.state.log.min.isr": "1",
     "group.initial.rebalance.delay.ms": "0",
     "log.segment.delete.delay.ms": "100",
+    "log.initial.task.delay.ms": "500",
     "message.max.bytes": str(16 << 20),
     "auto.create.topics.enable": "false",
 }
