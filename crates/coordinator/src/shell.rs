@@ -220,18 +220,9 @@ impl<M: Machine> Shell<M> {
     fn settle(&mut self, wall_ms: i64) {
         let records = std::mem::take(&mut self.effects.records);
         if !records.is_empty() {
-            let mut bytes = 0;
-            for record in &records {
-                bytes += record.size();
-                self.machine.replay(&Replayed {
-                    offset: self.next_offset,
-                    timestamp_ms: wall_ms,
-                    producer: None,
-                    key: &record.key,
-                    value: record.value.as_deref(),
-                });
-                self.next_offset += 1;
-            }
+            let bytes = records.iter().map(CoordinatorRecord::size).sum();
+            self.machine.replay_decided(self.next_offset, wall_ms, &records);
+            self.next_offset += (records.len() as u64).cast_signed();
             self.records_end += records.len() as u64;
             self.decided_bytes += bytes;
             self.decided.push_back(Decided { records: records.into(), bytes, timestamp_ms: wall_ms });

@@ -5,7 +5,7 @@ use std::hash::{BuildHasherDefault, DefaultHasher};
 use std::sync::Arc;
 
 use base::Prng;
-use coordinator::{Effects, Machine, Marker, Replayed, Token};
+use coordinator::{CoordinatorRecord, Effects, Machine, Marker, Replayed, Token};
 use metadata::MetadataDelta;
 use tracing::{debug, warn};
 use wire::ErrorCode;
@@ -195,6 +195,20 @@ impl Machine for GroupShard {
             }
         };
         self.replay_record(&key, value.as_ref(), record);
+    }
+
+    fn replay_decided(&mut self, offset: i64, timestamp_ms: i64, records: &[CoordinatorRecord]) {
+        let mut done = 0;
+        while done < records.len() {
+            let at = offset + (done as u64).cast_signed();
+            match self.replay_commits(at, &records[done..]) {
+                0 => {
+                    self.replay(&records[done].expected_at(at, timestamp_ms));
+                    done += 1;
+                }
+                commits => done += commits,
+            }
+        }
     }
 
     fn replay_marker(&mut self, marker: &Marker) {

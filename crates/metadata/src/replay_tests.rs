@@ -328,6 +328,11 @@ fn check_delta(delta: &MetadataDelta, seed: u64) {
     assert!(base.client_quotas == image.client_quotas || delta.client_quotas_changed());
     assert!(base.delegation_tokens == image.delegation_tokens || delta.delegation_tokens_changed());
     assert!(base.producer_ids == image.producer_ids || delta.producer_ids_changed());
+    for topic in image.topics.iter() {
+        let indexes: Vec<i32> = topic.partitions().map(|(index, _)| index).collect();
+        let gapless = (0..indexes.len() as i32).eq(indexes.iter().copied());
+        assert_eq!(topic.dense_count(), gapless.then_some(indexes.len() as i32), "seed {seed}: {indexes:?}");
+    }
     let names: usize = image.topics.iter().map(|topic| topic.partition_count()).sum();
     assert_eq!(names, image.topics.partition_count(), "seed {seed}");
 }

@@ -112,6 +112,15 @@ impl TopicImage {
         self.partitions.get(&index)
     }
 
+    /// How many partitions there are, if they are numbered from 0 without gaps: then that number says which there are. Apache Kafka
+    /// makes no others.
+    pub fn dense_count(&self) -> Option<PartitionIndex> {
+        let count = PartitionIndex::try_from(self.partitions.len()).ok()?;
+        let last = self.partitions.get_max().map_or(-1, |(index, _)| *index);
+        let first = self.partitions.get_min().map_or(0, |(index, _)| *index);
+        (first == 0 && last == count - 1).then_some(count)
+    }
+
     /// All partitions in order of their index.
     pub fn partitions(&self) -> impl Iterator<Item = (PartitionIndex, &Arc<PartitionRegistration>)> {
         self.partitions.iter().map(|(index, partition)| (*index, partition))
@@ -215,5 +224,30 @@ impl TopicsImage {
         topic.set_partition(index, partition);
         self.partition_count += topic.partition_count() - before;
         true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_count_says_which_partitions_there_are_where_none_is_left_out() {
+        let cases: [(&[PartitionIndex], Option<PartitionIndex>); 7] = [
+            (&[], Some(0)),
+            (&[0], Some(1)),
+            (&[2, 0, 1], Some(3)),
+            (&[1], None),
+            (&[0, 2], None),
+            (&[-1, 0, 1, 2], None),
+            (&[-1, 2], None),
+        ];
+        for (indexes, count) in cases {
+            let mut topic = TopicImage::new(Arc::from("t"), TopicId::from_u128(1));
+            for index in indexes {
+                topic.set_partition(*index, PartitionRegistration::default());
+            }
+            assert_eq!(topic.dense_count(), count, "{indexes:?}");
+        }
     }
 }

@@ -107,6 +107,11 @@ impl BatchBuilder {
         self
     }
 
+    /// Makes room for `bytes` more of records, so that many need one buffer.
+    pub fn reserve(&mut self, bytes: usize) {
+        self.body.reserve(bytes);
+    }
+
     /// Number of records so far.
     pub fn count(&self) -> usize {
         self.header.record_count as usize
@@ -163,7 +168,9 @@ impl BatchBuilder {
     /// # Errors
     /// [`BuildError`] when it is too large for the format or the compressor fails.
     pub fn build(&self) -> Result<Bytes, BuildError> {
-        let mut out = vec![0u8; field::RECORDS];
+        let room = if self.codec == Codec::None { self.body.len() } else { 0 };
+        let mut out = Vec::with_capacity(field::RECORDS + room);
+        out.resize(field::RECORDS, 0);
         compress(self.codec, self.level, &self.body, &mut out)?;
         let Ok(batch_length) = i32::try_from(out.len() - field::LOG_OVERHEAD) else {
             return Err(BuildError::TooLarge(out.len()));

@@ -76,12 +76,6 @@ impl Writer {
         Writer::of(BytesMut::with_capacity(capacity))
     }
 
-    /// A writer of bare values into a buffer that is empty; [`Writer::finish_leaving`] gives back what is left of it.
-    pub fn onto(buffer: BytesMut) -> Writer {
-        assert!(buffer.is_empty(), "values begin behind {} other bytes", buffer.len());
-        Writer::of(buffer)
-    }
-
     fn of(buffer: BytesMut) -> Writer {
         Writer { buffer, cuts: Vec::new(), cut_bytes: 0, is_frame: false, flexible: false, error: None }
     }
@@ -93,7 +87,8 @@ impl Writer {
 
     /// As [`Writer::frame`], into a buffer that is empty; [`Writer::finish_leaving`] gives back what is left of it.
     pub fn frame_in(buffer: BytesMut) -> Writer {
-        let mut w = Writer::onto(buffer);
+        assert!(buffer.is_empty(), "values begin behind {} other bytes", buffer.len());
+        let mut w = Writer::of(buffer);
         w.is_frame = true;
         w.i32(0);
         w

@@ -23,6 +23,9 @@ use wire::ErrorCode;
 /// records fits too; half of a smaller `message.max.bytes`. A single larger record goes alone.
 const BATCH_BYTES_MAX: usize = 256 << 10;
 
+/// Most bytes that a record of a batch of such a size takes beside its key and value.
+const RECORD_FRAME_BYTES: usize = 16;
+
 /// Pause before a partition whose log failed is loaded again, in milliseconds: the first, and the longest.
 const RELOAD_PAUSE_MS: (u64, u64) = (100, 10_000);
 
@@ -280,6 +283,7 @@ impl Host {
 /// The records as a batch without offsets.
 fn build(batch: &Batch) -> Result<Bytes, PartitionError> {
     let mut builder = BatchBuilder::new(0);
+    builder.reserve(batch.records.iter().map(|record| record.size() + RECORD_FRAME_BYTES).sum());
     for record in &batch.records {
         builder.append(&RecordData {
             timestamp: batch.timestamp_ms,

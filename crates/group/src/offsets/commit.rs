@@ -3,7 +3,6 @@
 use std::borrow::Cow;
 
 use base::Uuid;
-use bytes::BytesMut;
 use coordinator::Token;
 use metadata::TopicImage;
 use tracing::info;
@@ -16,7 +15,7 @@ use wire::offset_delete_response::{OffsetDeleteResponse, OffsetDeleteResponsePar
 
 use crate::api::{Env, Reply, Request, owned, refused};
 use crate::classic::{ClassicGroup, State, Turn};
-use crate::records;
+use crate::records::{self, OffsetCommits};
 use crate::shard::{Group, GroupShard, Out};
 
 /// First version that knows GROUP_ID_NOT_FOUND.
@@ -43,7 +42,6 @@ impl GroupShard {
         // The group is only asked where there is something to commit to, and only that is refused in its name.
         let refusal = if anything { self.check_commit(env, request, version, &topics, out).err() } else { None };
         let mut response = OffsetCommitResponse { throttle_time_ms: 0, topics: Vec::with_capacity(topics.len()) };
-        let before = out.records.len();
         let mut batch = CommitBatch::new(env, request);
         for (topic, target) in request.topics.iter().zip(&topics) {
             let commit = |partition: &OffsetCommitRequestPartition<'_>| {
@@ -51,7 +49,7 @@ impl GroupShard {
                     Ok(target) if !target.has(partition.partition_index) => Err(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION),
                     Ok(target) => match refusal {
                         Some(error) => Err(error),
-                        None => batch.commit(env, request, target, partition, out),
+                        None => batch.commit(env, request, target, partition),
                     },
                     Err(error) => Err(*error),
                 };
@@ -68,11 +66,12 @@ impl GroupShard {
         }
         // All of it is one batch, so that nobody finds half of it.
         if batch.is_too_large() {
-            out.records.truncate(before);
             let partitions = response.topics.iter_mut().flat_map(|topic| &mut topic.partitions);
             for partition in partitions.filter(|partition| partition.error_code == ErrorCode::NONE.code()) {
                 partition.error_code = ErrorCode::UNKNOWN_SERVER_ERROR.code();
             }
+        } else {
+            out.records.extend(batch.commits.finish());
         }
         out.reply(token, Reply::OffsetCommit(response));
     }
@@ -186,6 +185,8 @@ struct Target<'a> {
     image: &'a TopicImage,
     /// The id the request named; zero where it named the topic.
     topic_id: Uuid,
+    /// How many partitions it has where that says which.
+    count: Option<i32>,
 }
 
 impl<'a> Target<'a> {
@@ -193,23 +194,24 @@ impl<'a> Target<'a> {
         let topics = &env.image.topics;
         if version >= TOPIC_IDS_FROM {
             let image = topics.by_id(topic.topic_id).ok_or(ErrorCode::UNKNOWN_TOPIC_ID)?;
-            return Ok(Target { image, topic_id: topic.topic_id });
+            return Ok(Target { image, topic_id: topic.topic_id, count: image.dense_count() });
         }
         let image = topics.by_name(&topic.name).ok_or(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION)?;
-        Ok(Target { image, topic_id: Uuid::ZERO })
+        Ok(Target { image, topic_id: Uuid::ZERO, count: image.dense_count() })
     }
 
     fn has(&self, partition: i32) -> bool {
-        self.image.partition(partition).is_some()
+        match self.count {
+            Some(count) => (0..count).contains(&partition),
+            None => self.image.partition(partition).is_some(),
+        }
     }
 }
 
 /// The records of one commit.
 struct CommitBatch {
-    /// Where they are written one behind the other.
-    room: BytesMut,
-    /// Their bytes so far, and how many there may be.
-    bytes: usize,
+    commits: OffsetCommits,
+    /// How many bytes there may be.
     bytes_max: usize,
 }
 
@@ -224,15 +226,15 @@ impl CommitBatch {
         let of_topic = |topic: &OffsetCommitRequestTopic<'_>| {
             (RECORD_FRAME_BYTES + group_bytes + topic.name.len()).saturating_mul(topic.partitions.len())
         };
-        let bytes = request.topics.iter().map(of_topic).fold(0, usize::saturating_add);
-        let room = BytesMut::with_capacity(bytes.min(ROOM_BYTES_MAX));
-        CommitBatch { room, bytes: 0, bytes_max: env.config.record_bytes_max }
+        let bytes = request.topics.iter().map(of_topic).fold(0, usize::saturating_add).min(ROOM_BYTES_MAX);
+        let commits = OffsetCommits::with_capacity(bytes / RECORD_FRAME_BYTES, bytes);
+        CommitBatch { commits, bytes_max: env.config.record_bytes_max }
     }
 
     /// No batch may be so large. Nothing is added any more: every record repeats the group's id, so that a small request
     /// could ask for very many bytes.
     fn is_too_large(&self) -> bool {
-        self.bytes > self.bytes_max
+        self.commits.bytes() > self.bytes_max
     }
 
     fn commit(
@@ -241,18 +243,14 @@ impl CommitBatch {
         request: &OffsetCommitRequest<'_>,
         target: &Target<'_>,
         partition: &OffsetCommitRequestPartition<'_>,
-        out: &mut Out,
     ) -> Result<(), ErrorCode> {
         let value = value_of(env, request, target, partition)?;
         if self.is_too_large() {
             return Ok(());
         }
-        let (group, topic, index) = (&request.group_id, &target.image.name, partition.partition_index);
-        let record = records::offset_commit(&mut self.room, group, topic, index, value);
-        let record = record.map_err(|_| ErrorCode::INVALID_COMMIT_OFFSET_SIZE)?;
-        self.bytes += record.size();
-        out.records.push(record);
-        Ok(())
+        let (group, topic) = (&request.group_id, &target.image.name);
+        let added = self.commits.add(group, topic, partition.partition_index, &value);
+        added.map_err(|_| ErrorCode::INVALID_COMMIT_OFFSET_SIZE)
     }
 }
 

@@ -4,6 +4,7 @@
 mod commit;
 mod expire;
 mod fetch;
+mod replay;
 mod store;
 mod transactions;
 

@@ -85,17 +85,23 @@ impl TopicOffsets {
     }
 
     /// Sets the offset of a partition of the topic with this id, which may be unknown. Whatever belongs to another topic goes.
-    fn put(&mut self, topic_id: Uuid, committed: Committed) {
+    /// `hint` is where the partition may be; the answer is where the one behind it may be.
+    fn put(&mut self, topic_id: Uuid, committed: Committed, hint: usize) -> usize {
         if !topic_id.is_zero() {
             if !self.topic_id.is_zero() && self.topic_id != topic_id {
                 self.partitions.clear();
             }
             self.topic_id = topic_id;
         }
-        match self.find(committed.partition) {
+        let found = match self.partitions.get(hint) {
+            Some(entry) if entry.partition == committed.partition => Ok(hint),
+            _ => self.find(committed.partition),
+        };
+        match found {
             Ok(index) => self.partitions[index] = committed,
             Err(index) => self.partitions.insert(index, committed),
         }
+        found.unwrap_or_else(|index| index) + 1
     }
 }
 
@@ -147,6 +153,11 @@ impl OffsetStore {
 
     /// Sets an offset.
     pub fn put(&mut self, group: &Arc<str>, topic: &str, topic_id: Uuid, committed: Committed) {
+        self.put_all(group, topic, std::iter::once((topic_id, committed)));
+    }
+
+    /// Sets offsets of one topic, at least one, each with the topic's id as its commit told it.
+    pub fn put_all(&mut self, group: &Arc<str>, topic: &str, commits: impl Iterator<Item = (Uuid, Committed)>) {
         let offsets = match self.groups.get_mut(&**group).and_then(|topics| topics.get_mut(topic)) {
             Some(offsets) => offsets,
             None => {
@@ -155,7 +166,7 @@ impl OffsetStore {
             }
         };
         let before = offsets.partitions.len();
-        offsets.put(topic_id, committed);
+        commits.fold(0, |hint, (topic_id, committed)| offsets.put(topic_id, committed, hint));
         self.count = self.count - before + offsets.partitions.len();
     }
 

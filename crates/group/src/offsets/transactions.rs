@@ -5,12 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use base::Uuid;
-use coordinator::{Marker, Replayed};
-use wire::offset_commit_value::OffsetCommitValue;
+use coordinator::Marker;
 
-use crate::classic::ClassicGroup;
 use crate::offsets::{Committed, OffsetStore};
-use crate::shard::{Group, GroupShard};
 
 type Key = (Arc<str>, Arc<str>, i32);
 
@@ -48,15 +45,21 @@ impl Pending {
         all.map(|((group, topic, partition), (topic_id, _))| (group, topic, *partition, *topic_id))
     }
 
-    fn put(&mut self, producer_id: i64, key: Key, topic_id: Uuid, committed: Committed) {
+    pub(super) fn put(&mut self, producer_id: i64, key: Key, topic_id: Uuid, committed: Committed) {
         self.producers.entry(key.clone()).or_default().insert(producer_id);
         self.by_producer.entry(producer_id).or_default().insert(key, (topic_id, committed));
     }
 
-    fn remove(&mut self, key: &Key) {
-        for producer_id in self.producers.remove(key).unwrap_or_default() {
+    /// Forgets what open transactions committed for a partition.
+    pub(super) fn forget(&mut self, group: &str, topic: &str, partition: i32) {
+        // Few transactions are open at a time, and mostly none.
+        if self.producers.is_empty() {
+            return;
+        }
+        let key = (Arc::from(group), Arc::from(topic), partition);
+        for producer_id in self.producers.remove(&key).unwrap_or_default() {
             if let Some(offsets) = self.by_producer.get_mut(&producer_id) {
-                offsets.remove(key);
+                offsets.remove(&key);
             }
         }
     }
@@ -95,41 +98,6 @@ impl OffsetStore {
                 self.get(&group, &topic, partition).is_some_and(|has| has.record_offset > committed.record_offset);
             if !later {
                 self.put(&group, &topic, topic_id, committed);
-            }
-        }
-    }
-}
-
-impl GroupShard {
-    /// A record of a committed offset.
-    pub(crate) fn replay_offset(
-        &mut self,
-        group_id: &str,
-        topic: &str,
-        partition: i32,
-        value: Option<&OffsetCommitValue<'_>>,
-        record: &Replayed<'_>,
-    ) {
-        let Some(value) = value else {
-            self.offsets.remove(group_id, topic, partition);
-            if !self.offsets.pending.producers.is_empty() {
-                self.offsets.pending.remove(&(Arc::from(group_id), Arc::from(topic), partition));
-            }
-            return;
-        };
-        self.events.offset_commits += u64::from(self.decides);
-        // Who commits without being a member makes a group that only holds offsets.
-        let id = self.group_key(group_id).unwrap_or_else(|| {
-            let id: Arc<str> = Arc::from(group_id);
-            self.groups.insert(id.clone(), Group::Classic(Box::new(ClassicGroup::new(-1))));
-            id
-        });
-        let committed = Committed::from_record(partition, value, record.offset);
-        match record.producer {
-            None => self.offsets.put(&id, topic, value.topic_id, committed),
-            Some((producer_id, _)) => {
-                let name = self.offsets.name(topic);
-                self.offsets.pending.put(producer_id, (id, name, partition), value.topic_id, committed);
             }
         }
     }

@@ -1,7 +1,7 @@
 //! Committed offsets: who may commit, what is fetched, what goes away.
 
 use base::Uuid;
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use coordinator::{Marker, Token};
 use wire::offset_commit_request::{OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic};
 use wire::offset_commit_value::OffsetCommitValue;
@@ -248,8 +248,7 @@ fn offsets_of_an_earlier_topic_of_the_name_are_not_those_of_its_successor() {
     // A log of another broker may still have both.
     let value = |offset, id| OffsetCommitValue { offset, topic_id: topic_id(id), ..Default::default() };
     for (partition, offset, id) in [(0, 8, 0), (1, 8, 0), (0, 9, 77)] {
-        let record =
-            records::offset_commit(&mut BytesMut::new(), "g", "t0", partition, value(offset, id)).expect("encodable");
+        let record = records::offset_commit("g", "t0", partition, &value(offset, id));
         world.log.push(Logged::Record(None, record.key, record.value));
     }
     world.restart();
@@ -418,7 +417,7 @@ fn a_commit_may_say_how_long_it_lives() {
 
 fn transactional(world: &mut World, producer: i64, offset: i64) {
     let value = OffsetCommitValue { offset, commit_timestamp: world.now.wall_ms, ..Default::default() };
-    let record = records::offset_commit(&mut BytesMut::new(), "g", "t0", 0, value).expect("encodable");
+    let record = records::offset_commit("g", "t0", 0, &value);
     world.log.push(Logged::Record(Some((producer, 0)), record.key, record.value));
 }
 
