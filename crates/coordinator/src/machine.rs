@@ -5,24 +5,48 @@ use bytes::Bytes;
 /// Names a waiting request. The host makes it up and must not use it again before it is answered.
 pub type Token = u64;
 
-/// A record that a machine wants to have in its log.
+/// A record that a machine wants to have in its log. Key and value lie in one buffer, often that of many records.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CoordinatorRecord {
-    /// The key: type, then body.
-    pub key: Bytes,
-    /// The value: version, then body; `None` is a tombstone.
-    pub value: Option<Bytes>,
+    /// The key, then the value.
+    bytes: Bytes,
+    key_bytes: usize,
+    has_value: bool,
 }
 
 impl CoordinatorRecord {
+    /// The record whose key (type, then body) are the first `key_bytes` of `bytes`, and whose value (version, then body) is the rest.
+    ///
+    /// # Panics
+    /// When there are fewer bytes.
+    pub fn new(bytes: Bytes, key_bytes: usize) -> CoordinatorRecord {
+        assert!(key_bytes <= bytes.len(), "a key of {key_bytes} bytes in {}", bytes.len());
+        CoordinatorRecord { bytes, key_bytes, has_value: true }
+    }
+
+    /// The tombstone of a key.
+    pub fn tombstone(key: Bytes) -> CoordinatorRecord {
+        CoordinatorRecord { key_bytes: key.len(), bytes: key, has_value: false }
+    }
+
+    /// The key.
+    pub fn key(&self) -> &[u8] {
+        &self.bytes[..self.key_bytes]
+    }
+
+    /// The value; `None` is a tombstone.
+    pub fn value(&self) -> Option<&[u8]> {
+        self.has_value.then(|| &self.bytes[self.key_bytes..])
+    }
+
     /// Bytes of key and value.
     pub fn size(&self) -> usize {
-        self.key.len() + self.value.as_ref().map_or(0, Bytes::len)
+        self.bytes.len()
     }
 
     /// The record as it will stand in the log.
     pub fn expected_at(&self, offset: i64, timestamp_ms: i64) -> Replayed<'_> {
-        Replayed { offset, timestamp_ms, producer: None, key: &self.key, value: self.value.as_deref() }
+        Replayed { offset, timestamp_ms, producer: None, key: self.key(), value: self.value() }
     }
 }
 

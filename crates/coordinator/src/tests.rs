@@ -13,7 +13,7 @@ struct Adder {
 }
 
 fn record(value: u64) -> CoordinatorRecord {
-    CoordinatorRecord { key: Bytes::from_static(b"k"), value: Some(Bytes::copy_from_slice(&value.to_be_bytes())) }
+    CoordinatorRecord::new(Bytes::from([&b"k"[..], &value.to_be_bytes()].concat()), 1)
 }
 
 impl Machine for Adder {
@@ -174,7 +174,7 @@ fn any_order_of_events_keeps_replies_behind_their_records() {
                 2 => taken.extend(shell.take_batch(20)),
                 3 if !taken.is_empty() => {
                     for record in taken.remove(0).records {
-                        sum += u64::from_be_bytes(record.value.expect("a value")[..].try_into().expect("8 bytes"));
+                        sum += u64::from_be_bytes(record.value().expect("a value").try_into().expect("8 bytes"));
                         in_log.push(sum);
                         log_end += 1;
                     }

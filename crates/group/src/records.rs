@@ -37,16 +37,14 @@ pub(crate) fn record(key: &GroupKey<'_>, value: &GroupValue<'_>, version: i16) -
     let key_bytes = w.len();
     w.i16(version);
     value.encode_body(&mut w, version).map_err(|_| TooLong)?;
-    let mut value = bytes_of(w);
-    let key = value.split_to(key_bytes);
-    Ok(CoordinatorRecord { key, value: Some(value) })
+    Ok(CoordinatorRecord::new(bytes_of(w), key_bytes))
 }
 
 /// A tombstone.
 pub(crate) fn tombstone(key: &GroupKey<'_>) -> Result<CoordinatorRecord, TooLong> {
     let mut w = Writer::with_capacity(RECORD_BYTES);
     write_key(&mut w, key)?;
-    Ok(CoordinatorRecord { key: bytes_of(w), value: None })
+    Ok(CoordinatorRecord::tombstone(bytes_of(w)))
 }
 
 fn write_key(w: &mut Writer, key: &GroupKey<'_>) -> Result<(), TooLong> {
@@ -119,9 +117,9 @@ impl OffsetCommits {
     pub fn finish(self) -> impl Iterator<Item = CoordinatorRecord> {
         let (whole, mut from) = (bytes_of(self.w), 0);
         self.ends.into_iter().map(move |(key_end, end)| {
-            let key = whole.slice(from..key_end);
+            let record = CoordinatorRecord::new(whole.slice(from..end), key_end - from);
             from = end;
-            CoordinatorRecord { key, value: Some(whole.slice(key_end..end)) }
+            record
         })
     }
 }

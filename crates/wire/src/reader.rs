@@ -175,7 +175,19 @@ impl<'a> Reader<'a> {
     }
 
     /// An unsigned varint of at most 32 bits.
+    #[inline]
     pub fn uvarint(&mut self) -> Result<u32> {
+        // Most are one byte: lengths of short texts and arrays, no tags.
+        if let Some((&byte, rest)) = self.rest.split_first()
+            && byte < 0x80
+        {
+            self.rest = rest;
+            return Ok(u32::from(byte));
+        }
+        self.long_uvarint()
+    }
+
+    fn long_uvarint(&mut self) -> Result<u32> {
         let mut value = 0u32;
         for shift in [0, 7, 14, 21, 28] {
             let [byte] = self.fixed()?;
@@ -201,10 +213,13 @@ impl<'a> Reader<'a> {
         if length > STRING_BYTES_MAX {
             return Err(self.fail(DecodeErrorKind::BadLength));
         }
-        let start = self.fail_position();
         match std::str::from_utf8(self.take(length)?) {
             Ok(text) => Ok(Some(Cow::Borrowed(text))),
-            Err(_) => Err(DecodeError { kind: DecodeErrorKind::InvalidUtf8, position: start }),
+            Err(_) => {
+                // The position is that of the text, which has been taken.
+                let position = self.fail_position().saturating_sub(length as u32);
+                Err(DecodeError { kind: DecodeErrorKind::InvalidUtf8, position })
+            }
         }
     }
 

@@ -287,8 +287,8 @@ fn build(batch: &Batch) -> Result<Bytes, PartitionError> {
     for record in &batch.records {
         builder.append(&RecordData {
             timestamp: batch.timestamp_ms,
-            key: Some(&record.key),
-            value: record.value.as_deref(),
+            key: Some(record.key()),
+            value: record.value(),
             headers: &[],
         });
     }

@@ -24,9 +24,9 @@ fn split(key: &[u8]) -> Option<(&[u8], i32)> {
 /// The records at the beginning that say something of the same topic in the same group as the first, whose key is that of a committed
 /// offset.
 fn of_one_topic(records: &[CoordinatorRecord]) -> usize {
-    let Some((of_topic, _)) = records.first().and_then(|first| split(&first.key)) else { return 0 };
+    let Some((of_topic, _)) = records.first().and_then(|first| split(first.key())) else { return 0 };
     let alike = |record: &&CoordinatorRecord| {
-        record.value.is_some() && split(&record.key).is_some_and(|(other, _)| other == of_topic)
+        record.value().is_some() && split(record.key()).is_some_and(|(other, _)| other == of_topic)
     };
     records.iter().take_while(alike).count()
 }
@@ -82,10 +82,10 @@ impl GroupShard {
         if count < 2 {
             return 0;
         }
-        let Ok(GroupKey::OffsetCommit(key)) = GroupKey::decode(&records[0].key) else { return 0 };
+        let Ok(GroupKey::OffsetCommit(key)) = GroupKey::decode(records[0].key()) else { return 0 };
         let commits = records[..count].iter().zip(offset..).filter_map(|(record, offset)| {
-            let (_, partition) = split(&record.key)?;
-            match value_of(record.value.as_deref()?) {
+            let (_, partition) = split(record.key())?;
+            match value_of(record.value()?) {
                 Ok(value) => Some((value.topic_id, Committed::from_record(partition, &value, offset))),
                 Err(error) => {
                     warn!(offset, record = "OffsetCommit", %error, "a record that cannot be read is skipped");
@@ -130,7 +130,8 @@ mod tests {
     /// Whatever stands behind one another: the same comes of it as of one record at a time.
     #[test]
     fn runs_of_commits_do_what_their_records_do() {
-        let unreadable = CoordinatorRecord { value: Some(bytes::Bytes::from_static(&[0])), ..commit("g", "t", 9) };
+        let unreadable =
+            CoordinatorRecord::new([commit("g", "t", 9).key(), &[0]].concat().into(), commit("g", "t", 9).key().len());
         let cases: Vec<(Vec<CoordinatorRecord>, usize)> = vec![
             (vec![], 0),
             (vec![commit("g", "t", 1)], 0),

@@ -249,7 +249,7 @@ fn offsets_of_an_earlier_topic_of_the_name_are_not_those_of_its_successor() {
     let value = |offset, id| OffsetCommitValue { offset, topic_id: topic_id(id), ..Default::default() };
     for (partition, offset, id) in [(0, 8, 0), (1, 8, 0), (0, 9, 77)] {
         let record = records::offset_commit("g", "t0", partition, &value(offset, id));
-        world.log.push(Logged::Record(None, record.key, record.value));
+        world.log.push(Logged::of(None, &record));
     }
     world.restart();
     let offset = |world: &mut World, partition, id| {
@@ -418,7 +418,7 @@ fn a_commit_may_say_how_long_it_lives() {
 fn transactional(world: &mut World, producer: i64, offset: i64) {
     let value = OffsetCommitValue { offset, commit_timestamp: world.now.wall_ms, ..Default::default() };
     let record = records::offset_commit("g", "t0", 0, &value);
-    world.log.push(Logged::Record(Some((producer, 0)), record.key, record.value));
+    world.log.push(Logged::of(Some((producer, 0)), &record));
 }
 
 fn end(world: &mut World, producer_id: i64, commit: bool) {
@@ -507,7 +507,7 @@ fn a_group_of_the_oldest_record_version_is_loaded() {
             version,
         );
         let record = record.expect("encodable");
-        world.log = vec![Logged::Record(None, record.key, record.value)];
+        world.log = vec![Logged::of(None, &record)];
         world.restart();
         let member = Known { id: "m".to_owned(), generation: 4, leads: true };
         let token = world.sync("g", &member, &[]);

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use base::{Now, Prng, Uuid};
 use bytes::Bytes;
 use config::{BrokerConfig, LayeredConfig, Properties};
-use coordinator::{Marker, Replayed, Shell, Token};
+use coordinator::{CoordinatorRecord, Marker, Replayed, Shell, Token};
 use metadata::{MetadataDelta, MetadataImage, Provenance};
 use wire::ErrorCode;
 use wire::heartbeat_request::HeartbeatRequest;
@@ -30,6 +30,12 @@ use crate::{Client, Env, GroupConfig, GroupShard, Reply, Request};
 pub(crate) enum Logged {
     Record(Option<(i64, i16)>, Bytes, Option<Bytes>),
     Marker(Marker),
+}
+
+impl Logged {
+    pub fn of(producer: Option<(i64, i16)>, record: &CoordinatorRecord) -> Logged {
+        Logged::Record(producer, Bytes::copy_from_slice(record.key()), record.value().map(Bytes::copy_from_slice))
+    }
 }
 
 pub(crate) struct World {
@@ -113,7 +119,7 @@ impl World {
     /// Appends and commits what was decided, and takes the answers.
     fn settle(&mut self) {
         while let Some(batch) = self.shell.take_batch(1 << 20) {
-            let records = batch.records.into_iter().map(|record| Logged::Record(None, record.key, record.value));
+            let records = batch.records.iter().map(|record| Logged::of(None, record));
             self.log.extend(records);
             self.shell.appended(self.log.len() as i64 - 1);
         }
