@@ -89,7 +89,7 @@ impl Machine {
         let env = Env { now, prng: &mut self.prng, image: &self.image, config: &self.config };
         self.shell.submit(env, now.wall_ms, self.token, request);
         while let Some(batch) = self.shell.take_batch(1 << 20) {
-            self.log.extend(batch.records.into_iter().map(|r| (r.key.to_vec(), r.value.map(|value| value.to_vec()))));
+            self.log.extend(batch.records.iter().map(|r| (r.key().to_vec(), r.value().map(<[u8]>::to_vec))));
             self.shell.appended(self.log.len() as i64 - 1);
         }
         self.shell.committed(self.log.len() as i64);
