@@ -65,6 +65,10 @@ fn a_turn_is_given_on_by_who_gave_up() {
         on_both(move |_| async move {
             let core = percore::current();
             let held = core.careful_turn().await;
+            let mut early = Box::pin(core.careful_turn());
+            assert!(poll_once(early.as_mut()).await.is_none() && core.shared.disk.waits());
+            drop(early);
+            assert!(!core.shared.disk.waits(), "nobody waits any more");
             let mut gives_up = Box::pin(core.careful_turn());
             assert!(poll_once(gives_up.as_mut()).await.is_none(), "one core has one turn");
             drop(held);
