@@ -135,36 +135,52 @@ def restart(context, broker, row, _rate):
     return sample
 
 
-class Producers:
-    """`odradek perf produce` in the background, until it is told to end."""
+class Background:
+    """`odradek perf` in the background, until it is told to end."""
 
-    def __init__(self, context, broker, args):
-        self.out, self.said = broker.dir / "producers.json", broker.dir / "producers.log"
-        command = [context.binary, "perf", "produce", "--bootstrap-server", broker.bootstrap, "--quiet", "--json", self.out,
-                   "--watch-pid", broker.pid, "--watch-disk", broker.dir, *args]
+    def __init__(self, context, broker, mode, args):
+        self.said = broker.dir / f"{mode}.log"
+        command = [context.binary, "perf", mode, "--bootstrap-server", broker.bootstrap, *args]
         with open(self.said, "wb") as log:
             self.process = process.start(command, log, context.client_cpus)
 
+    def words(self):
+        """What it said so far."""
+        return self.said.read_text(errors="replace")
+
     def end(self, limit_s):
-        """Ends them in good order; what they measured until then."""
+        """Ends it in good order."""
         self.process.send_signal(signal.SIGINT)
         try:
             self.process.wait(limit_s)
         except subprocess.TimeoutExpired as error:
-            raise Failed(f"producers do not end within {limit_s} s") from error
+            raise Failed(f"odradek perf does not end within {limit_s} s: {self.words()[-1000:]}") from error
+
+    def kill(self):
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+
+
+class Producers(Background):
+    """Producers, and what they measured."""
+
+    def __init__(self, context, broker, args):
+        self.out = broker.dir / "producers.json"
+        super().__init__(context, broker, "produce", ["--quiet", "--json", self.out, "--watch-pid", broker.pid, "--watch-disk", broker.dir,
+                                                      *args])
+
+    def end(self, limit_s):
+        """Ends them in good order; what they measured until then."""
+        super().end(limit_s)
         if not self.out.exists():
-            raise Failed(f"producers: {self.said.read_text(errors='replace')[-1000:]}")
+            raise Failed(f"producers: {self.words()[-1000:]}")
         result = json.loads(self.out.read_text())
         # They were told to.
         result.pop("interrupted", None)
         if errors := (result.get("sent") or {}).get("errors"):
             result["failed"] = f"records of the producers failed: {errors}"
         return result
-
-    def kill(self):
-        if self.process.poll() is None:
-            self.process.kill()
-            self.process.wait()
 
 
 def forget_cached(folder):
@@ -337,24 +353,17 @@ def heap_per_member(context, broker, row, topic):
     perf(context, broker, "group", few, STABLE_S_MAX, measured=False)
     settle(broker)
     before = process.held(broker.pid, True)
-    command = [context.binary, "perf", "group", "--bootstrap-server", broker.bootstrap, "--topic", topic, "--group-prefix", topic,
-               *row.args, "--duration", f"{STABLE_S_MAX}s"]
-    log = broker.dir / "held.log"
-    with open(log, "wb") as out:
-        members = process.start(command, out, context.client_cpus)
+    members = Background(context, broker, "group", ["--topic", topic, "--group-prefix", topic, *row.args, "--duration", f"{STABLE_S_MAX}s"])
     try:
         until = time.monotonic() + STABLE_S_MAX
-        while "stable after" not in log.read_text(errors="replace"):
-            if members.poll() is not None or time.monotonic() > until:
-                raise Failed(f"members that should be counted: {log.read_text(errors='replace')[-1000:]}")
+        while "stable after" not in members.words():
+            if members.process.poll() is not None or time.monotonic() > until:
+                raise Failed(f"members that should be counted: {members.words()[-1000:]}")
             time.sleep(0.1)
         held = process.held(broker.pid, True)
-        members.send_signal(signal.SIGINT)
-        members.wait(STABLE_S_MAX)
+        members.end(STABLE_S_MAX)
     finally:
-        if members.poll() is None:
-            members.kill()
-            members.wait()
+        members.kill()
     if before is None or held is None:
         return None
     groups = int(option(row, "--groups")) if "--groups" in row.args else 1

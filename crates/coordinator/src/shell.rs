@@ -48,6 +48,8 @@ pub fn refusal_of(error: ErrorCode) -> ErrorCode {
 pub struct Batch {
     /// The records, at least one.
     pub records: Vec<CoordinatorRecord>,
+    /// Bytes of their keys and values.
+    pub bytes: usize,
     /// When the first of them was decided, ms since the epoch: the batch's timestamp.
     pub timestamp_ms: i64,
 }
@@ -271,7 +273,7 @@ impl<M: Machine> Shell<M> {
         }
         self.taken_end += records.len() as u64;
         self.in_log.push_back(Appended { records_end: self.taken_end, last_offset: None });
-        Some(Batch { records, timestamp_ms })
+        Some(Batch { records, bytes, timestamp_ms })
     }
 
     /// The oldest batch taken and not reported yet is in the log and ends at `last_offset`.

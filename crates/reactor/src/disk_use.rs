@@ -50,15 +50,12 @@ impl DiskUse {
         let last = last.load(Ordering::Relaxed);
         last > 0 && now_ns.saturating_sub(last) < WRITTEN_FOR_NS
     }
-
-    fn try_begin(&self, most: usize) -> bool {
-        self.careful.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |n| (n < most).then_some(n + 1)).is_ok()
-    }
 }
 
 impl RuntimeShared {
     fn try_begin_read(&self) -> bool {
-        self.disk.try_begin((self.cores().len() / CORES_A_CAREFUL_READ).max(1))
+        let most = (self.cores().len() / CORES_A_CAREFUL_READ).max(1);
+        self.disk.careful.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |n| (n < most).then_some(n + 1)).is_ok()
     }
 
     /// A turn that ends on the core at `index` goes to the next core that waits for one, so that all get as many.

@@ -232,6 +232,7 @@ impl File {
 
     async fn write_all<B: IoBuf>(&self, mut buf: B, off: u64, durable: bool) -> (io::Result<()>, B) {
         let mut start = 0;
+        // The journal's commits. What is gathered goes to segments, behind the journal, and nobody waits for it.
         let _urgent = durable.then(|| self.fd.core().begin_urgent());
         loop {
             let held = buf.into_held();

@@ -283,7 +283,7 @@ impl Host {
 /// The records as a batch without offsets.
 fn build(batch: &Batch) -> Result<Bytes, PartitionError> {
     let mut builder = BatchBuilder::new(0);
-    builder.reserve(batch.records.iter().map(|record| record.size() + RECORD_FRAME_BYTES).sum());
+    builder.reserve(batch.bytes + RECORD_FRAME_BYTES * batch.records.len());
     for record in &batch.records {
         builder.append(&RecordData {
             timestamp: batch.timestamp_ms,
