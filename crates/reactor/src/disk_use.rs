@@ -7,17 +7,19 @@
 //! leave them 600 ms and more, for the disk is asked for more than it has and the queue grows for as long as that goes on. Where
 //! nobody waits for the disk but for the page cache or the mapped journal, larger reads of every core do no harm.
 
+use std::cell::Cell;
 use std::rc::Rc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::task::{Context, Poll};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use crate::percore::Core;
 use crate::shared::SIGNAL_DISK;
 use crate::stop::RuntimeShared;
+use crate::sync::Semaphore;
 
 /// Reads of one core that are on their way at once where nobody writes: two keep a disk busy.
-pub(crate) const TURNS: usize = 2;
+const TURNS: usize = 2;
 /// Bytes that one read asks for while somebody writes.
 const CAREFUL_BYTES: u64 = 256 << 10;
 /// The same while somebody waits for what is written.
@@ -49,6 +51,67 @@ impl DiskUse {
     fn is_recent(last: &AtomicU64, now_ns: u64) -> bool {
         let last = last.load(Ordering::Relaxed);
         last > 0 && now_ns.saturating_sub(last) < WRITTEN_FOR_NS
+    }
+}
+
+/// How one core gets on with the disk.
+pub(crate) struct OwnUse {
+    /// Whose turn it is to read.
+    reads: Semaphore,
+    /// The task that waits for one of the runtime's few turns to read beside writes.
+    waiter: Cell<Option<Waker>>,
+    /// That one has come.
+    pub(crate) granted: Cell<bool>,
+    /// Writes on their way that somebody waits for.
+    urgent: Cell<u32>,
+    /// The time that one of them usually takes where nobody reads, in nanoseconds.
+    usual_ns: Cell<u64>,
+}
+
+impl Default for OwnUse {
+    fn default() -> OwnUse {
+        OwnUse {
+            reads: Semaphore::new(TURNS),
+            waiter: Cell::default(),
+            granted: Cell::default(),
+            urgent: Cell::default(),
+            usual_ns: Cell::default(),
+        }
+    }
+}
+
+/// What the other cores know about how a core gets on with the disk.
+pub(crate) struct DiskLine {
+    /// It waits for its turn to read.
+    waits: AtomicBool,
+    /// Turns it was given and did not see yet.
+    grants: AtomicU32,
+    /// When the write that others wait for is late, in monotonic ns; `u64::MAX` when there is none.
+    late_at: AtomicU64,
+}
+
+impl Default for DiskLine {
+    fn default() -> DiskLine {
+        DiskLine { waits: AtomicBool::new(false), grants: AtomicU32::new(0), late_at: AtomicU64::new(u64::MAX) }
+    }
+}
+
+impl DiskLine {
+    pub fn is_late(&self, now_ns: u64) -> bool {
+        now_ns > self.late_at.load(Ordering::Relaxed)
+    }
+
+    pub fn wait(&self) {
+        self.waits.store(true, Ordering::SeqCst);
+    }
+
+    pub fn waits(&self) -> bool {
+        self.waits.load(Ordering::SeqCst)
+    }
+
+    /// Ends the wait; true for the one whose doing it is.
+    pub fn take_wait(&self) -> bool {
+        self.waits() && self.waits.swap(false, Ordering::SeqCst)
     }
 }
 
@@ -88,12 +151,12 @@ pub(crate) struct Urgent {
 impl Drop for Urgent {
     fn drop(&mut self) {
         let (core, now) = (&self.core, self.core.now().mono_ns);
-        let left = core.urgent_writes.get() - 1;
-        core.urgent_writes.set(left);
+        let left = core.disk.urgent.get() - 1;
+        core.disk.urgent.set(left);
         if self.alone && core.stop.disk.careful.load(Ordering::Relaxed) == 0 {
             // An average that forgets over some sixteen writes.
-            let (usual, took) = (core.urgent_usual_ns.get(), now.saturating_sub(self.began_ns));
-            core.urgent_usual_ns.set(usual - usual / 16 + took / 16);
+            let (usual, took) = (core.disk.usual_ns.get(), now.saturating_sub(self.began_ns));
+            core.disk.usual_ns.set(usual - usual / 16 + took / 16);
         }
         let late_at = if left == 0 { u64::MAX } else { core.late_at(now) };
         core.shared.disk.late_at.store(late_at, Ordering::Relaxed);
@@ -116,16 +179,16 @@ impl Wait {
     fn poll(&self, cx: &Context<'_>) -> Poll<Turn> {
         let core = &self.0;
         let turn = || Poll::Ready(Turn(Rc::clone(core)));
-        if core.disk_granted.take() {
+        if core.disk.granted.take() {
             return turn();
         }
-        let before = core.disk_waiter.replace(Some(cx.waker().clone()));
+        let before = core.disk.waiter.replace(Some(cx.waker().clone()));
         if before.is_none() {
             core.shared.disk.wait();
             if core.stop.try_begin_read() {
                 // A core that has just given its turn to this one finds nobody waiting, and the turn goes on.
                 core.shared.disk.take_wait();
-                core.disk_waiter.take();
+                core.disk.waiter.take();
                 return turn();
             }
         }
@@ -135,10 +198,10 @@ impl Wait {
 
 impl Drop for Wait {
     fn drop(&mut self) {
-        if self.0.disk_waiter.take().is_some() {
+        if self.0.disk.waiter.take().is_some() {
             self.0.shared.disk.take_wait();
         }
-        if self.0.disk_granted.take() {
+        if self.0.disk.granted.take() {
             drop(Turn(Rc::clone(&self.0)));
         }
     }
@@ -156,14 +219,14 @@ impl Core {
 
     /// When a write that begins now is late.
     fn late_at(&self, now_ns: u64) -> u64 {
-        now_ns + (self.urgent_usual_ns.get() * LATE_TIMES).max(LATE_NS_MIN)
+        now_ns + (self.disk.usual_ns.get() * LATE_TIMES).max(LATE_NS_MIN)
     }
 
     /// Notes that a write begins that must reach the disk before anyone goes on.
     pub fn begin_urgent(self: &Rc<Core>) -> Urgent {
         let now = self.now().mono_ns;
         self.stop.disk.last_urgent.store(now, Ordering::Relaxed);
-        let before = self.urgent_writes.replace(self.urgent_writes.get() + 1);
+        let before = self.disk.urgent.replace(self.disk.urgent.get() + 1);
         if before == 0 {
             self.shared.disk.late_at.store(self.late_at(now), Ordering::Relaxed);
         }
@@ -181,7 +244,7 @@ impl Core {
 
     /// Runs a read of up to `len` bytes when it is its turn; `read` is told how many to ask for.
     pub async fn read_in_turn<F: Future>(self: &Rc<Core>, len: u64, read: impl FnOnce(u64) -> F) -> F::Output {
-        let _own = self.disk_reads.acquire_many(if self.is_careful() { TURNS } else { 1 }).await;
+        let _own = self.disk.reads.acquire_many(if self.is_careful() { TURNS } else { 1 }).await;
         if !self.is_careful() {
             return read(len).await;
         }
@@ -205,10 +268,10 @@ impl Core {
     /// Turns that other cores gave to this one.
     pub fn take_disk_grants(self: &Rc<Core>) {
         for _ in 0..self.shared.disk.grants.swap(0, Ordering::SeqCst) {
-            match self.disk_waiter.take() {
+            match self.disk.waiter.take() {
                 Some(waiter) => {
                     self.shared.disk.take_wait();
-                    self.disk_granted.set(true);
+                    self.disk.granted.set(true);
                     waiter.wake();
                 }
                 None => self.stop.end_read(self.id.index()),
@@ -218,6 +281,6 @@ impl Core {
 
     /// Whether the disk has time for what is only going to be read.
     pub fn may_read_ahead(&self) -> bool {
-        self.disk_reads.available() > 0 && !self.is_careful()
+        self.disk.reads.available() > 0 && !self.is_careful()
     }
 }

@@ -62,15 +62,7 @@ pub(crate) struct Core {
     /// Empty pipes for splicing. A pipe in which bytes were left is never put here.
     pub pipes: RefCell<Vec<Rc<Pipe>>>,
     pub unblock_slots: crate::sync::Semaphore,
-    /// Whose turn it is to read from a disk.
-    pub disk_reads: crate::sync::Semaphore,
-    /// The task that waits for one of the runtime's few turns to read beside writes.
-    pub disk_waiter: Cell<Option<Waker>>,
-    /// That one has come.
-    pub disk_granted: Cell<bool>,
-    /// Writes on their way that somebody waits for, and the time that one usually takes where nobody reads.
-    pub urgent_writes: Cell<u32>,
-    pub urgent_usual_ns: Cell<u64>,
+    pub disk: crate::disk_use::OwnUse,
     pub prng: RefCell<Prng>,
     pub counters: LiveCounters,
     pub moment: Cell<Moment>,
@@ -153,11 +145,7 @@ impl Core {
             mail_wakers: RefCell::default(),
             stop_waiters: RefCell::new(VecDeque::new()),
             pipes: RefCell::new(Vec::new()),
-            disk_reads: crate::sync::Semaphore::new(crate::disk_use::TURNS),
-            disk_waiter: Cell::new(None),
-            disk_granted: Cell::new(false),
-            urgent_writes: Cell::new(0),
-            urgent_usual_ns: Cell::new(0),
+            disk: crate::disk_use::OwnUse::default(),
             unblock_slots: crate::sync::Semaphore::new(crate::unblock::UNBLOCK_JOBS_MAX),
             prng: RefCell::new(Prng::new(parts.seed)),
             counters: LiveCounters::default(),

@@ -2,10 +2,11 @@
 #![allow(unsafe_code)]
 
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering, fence};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering, fence};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::task::{RawWaker, RawWakerVTable, Waker};
 
+use crate::disk_use::DiskLine;
 use crate::percore;
 
 /// Tasks woken by foreign threads are in the inbox.
@@ -37,41 +38,6 @@ pub(crate) const GENERATION_MASK: u32 = INDEX_MASK as u32;
 pub(crate) struct TaskId {
     pub index: u32,
     pub generation: u32,
-}
-
-/// What the other cores know about how a core gets on with the disk.
-pub(crate) struct DiskLine {
-    /// It waits for its turn to read.
-    waits: AtomicBool,
-    /// Turns it was given and did not see yet.
-    pub grants: AtomicU32,
-    /// When the write that others wait for is late, in monotonic ns; `u64::MAX` when there is none.
-    pub late_at: AtomicU64,
-}
-
-impl Default for DiskLine {
-    fn default() -> DiskLine {
-        DiskLine { waits: AtomicBool::new(false), grants: AtomicU32::new(0), late_at: AtomicU64::new(u64::MAX) }
-    }
-}
-
-impl DiskLine {
-    pub fn is_late(&self, now_ns: u64) -> bool {
-        now_ns > self.late_at.load(Ordering::Relaxed)
-    }
-
-    pub fn wait(&self) {
-        self.waits.store(true, Ordering::SeqCst);
-    }
-
-    pub fn waits(&self) -> bool {
-        self.waits.load(Ordering::SeqCst)
-    }
-
-    /// Ends the wait; true for the one whose doing it is.
-    pub fn take_wait(&self) -> bool {
-        self.waits() && self.waits.swap(false, Ordering::SeqCst)
-    }
 }
 
 pub(crate) struct CoreShared {

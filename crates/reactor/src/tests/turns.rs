@@ -73,14 +73,14 @@ fn a_turn_is_given_on_by_who_gave_up() {
             assert!(poll_once(gives_up.as_mut()).await.is_none(), "one core has one turn");
             drop(held);
             if seen {
-                while !core.disk_granted.get() {
+                while !core.disk.granted.get() {
                     sleep(Duration::from_micros(10)).await;
                 }
             } else {
-                assert!(!core.disk_granted.get(), "on its way");
+                assert!(!core.disk.granted.get(), "on its way");
             }
             drop(gives_up);
-            assert!(!core.disk_granted.get() && !core.shared.disk.waits(), "nothing is kept for who gave up");
+            assert!(!core.disk.granted.get() && !core.shared.disk.waits(), "nothing is kept for who gave up");
             if another {
                 drop(timeout(Duration::from_secs(60), core.careful_turn()).await.expect("the turn came on"));
             }
