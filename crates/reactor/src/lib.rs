@@ -15,6 +15,7 @@
 mod append_buf;
 mod arena;
 mod buf;
+mod bus_error;
 mod combine;
 mod counters;
 mod counting_alloc;
@@ -37,7 +38,7 @@ mod timer;
 mod unblock;
 mod uring;
 
-pub use crate::append_buf::AppendBuf;
+pub use crate::append_buf::{AppendBuf, Pinned};
 pub use crate::buf::{ALIGNMENT, AlignedBuf, IoBuf, IoBufMut, buffer_pool_bytes, release_idle_buffers};
 pub use crate::combine::{Either, join_all, race};
 pub use crate::counters::Counters;

@@ -31,7 +31,10 @@ impl MappedFile {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "mapping more than there is, or a direct file"));
         }
         let memory = match &file.fd().core().backend {
-            Backend::Uring(_) => Some(map(file.fd().raw(), len)?),
+            Backend::Uring(_) => {
+                crate::bus_error::tell();
+                Some(map(file.fd().raw(), len)?)
+            }
             Backend::Sim(_) => None,
         };
         Ok(MappedFile { file: file.clone(), memory, len })

@@ -5,7 +5,8 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use crate::{Class, OnPanic, Runtime, RuntimeConfig, sleep, spawn, stopping};
+use crate::fs::{File, OpenOptions};
+use crate::{Class, MappedFile, OnPanic, Runtime, RuntimeConfig, sleep, spawn, stopping};
 
 /// Set in the environment of a child, so that its case does nothing in an ordinary run.
 const CHILD: &str = "REACTOR_TEST_CHILD";
@@ -15,7 +16,7 @@ fn child(case: &str) -> Child {
     let name = format!("tests::process::{case}");
     let mut command = Command::new(exe);
     command.args(["--exact", &name, "--nocapture"]).env(CHILD, case);
-    command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap()
+    command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
 }
 
 fn is_child(case: &str) -> bool {
@@ -43,6 +44,33 @@ fn a_panic_stops_the_process() {
     let _watchdog = super::Watchdog::new();
     let status = child("child_panics").wait_with_output().unwrap().status;
     assert_eq!(status.signal(), Some(libc::SIGABRT), "{status}");
+}
+
+#[test]
+fn child_loses_a_page() {
+    if !is_child("child_loses_a_page") {
+        return;
+    }
+    let scratch = super::Scratch::new();
+    crate::block_on(async move {
+        let file = File::open(scratch.0.join("f"), OpenOptions::READ_WRITE).await.unwrap();
+        // Nothing of this process removes it later.
+        drop(scratch);
+        file.set_len(8192).await.unwrap();
+        let map = MappedFile::new(&file, 8192).unwrap();
+        map.store(5000, b"x").unwrap();
+        file.set_len(0).await.unwrap();
+        map.store(5000, b"y").unwrap();
+    });
+}
+
+#[test]
+fn a_store_that_no_device_takes_ends_the_process_and_says_so() {
+    let _watchdog = super::Watchdog::new();
+    let output = child("child_loses_a_page").wait_with_output().unwrap();
+    assert_eq!(output.status.signal(), Some(libc::SIGBUS), "{}", output.status);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("FATAL SIGBUS: a store to a mapped journal file failed"), "{said}");
 }
 
 #[test]
