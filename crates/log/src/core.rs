@@ -14,6 +14,7 @@ use crate::commit::Note;
 use crate::format::journal::RecordHeader;
 use crate::journal::Journal;
 use crate::log::{Log, LogInner, TURN_BLOCKS};
+use crate::pins::Pins;
 use crate::{Durability, LogConfig, LogCoreConfig, LogError, LogId, RecoverySink};
 
 /// Age of the oldest unwritten byte at which a log is written behind, in ns: long enough that a slow partition costs one
@@ -59,6 +60,8 @@ pub(crate) struct CoreInner {
     /// Bytes in no segment file yet.
     unwritten_bytes: Cell<usize>,
     chunks: RefCell<VecDeque<ChunkEntry>>,
+    /// What readers hold of dropped chunks.
+    pub pins: RefCell<Pins>,
     /// When each log got its first unwritten byte, oldest first. Entries outlive the state they tell of.
     dirty: RefCell<VecDeque<(u64, Weak<LogInner>)>>,
     /// When logs were last asked to write because much was unwritten.
@@ -95,6 +98,12 @@ impl CoreInner {
     /// Bytes of memory in tail chunks.
     pub fn tail_bytes(&self) -> usize {
         self.tail_bytes.get()
+    }
+
+    /// Whether readers hold as much memory of dropped chunks as the tail itself may take. What else they ask for then comes from
+    /// files, or is copied, until they have read some of what they got.
+    pub fn pinned_too_much(&self) -> bool {
+        self.pins.borrow_mut().exceed(self.config.tail_bytes_max)
     }
 
     pub fn add_chunk(&self, log: Weak<LogInner>, segment: Offset, start: u64, capacity: usize) {
@@ -246,6 +255,7 @@ impl LogCore {
             tail_bytes: Cell::new(0),
             unwritten_bytes: Cell::new(0),
             chunks: RefCell::default(),
+            pins: RefCell::default(),
             dirty: RefCell::default(),
             relieved_ns: Cell::new(0),
             write_turns: Semaphore::new(TURN_BLOCKS),
@@ -295,6 +305,11 @@ impl LogCore {
     /// Bytes of memory that hold recent records of all logs, and how many bytes are in no segment file yet.
     pub fn memory(&self) -> (usize, usize) {
         (self.inner.tail_bytes(), self.inner.unwritten())
+    }
+
+    /// Bytes of memory that readers hold and that the tail no longer has.
+    pub fn pinned_bytes(&self) -> usize {
+        self.inner.pins.borrow_mut().bytes()
     }
 
     /// Writes everything to the segments, closes all logs and removes the journal. The broker calls this on every core,

@@ -23,6 +23,7 @@ pub mod format;
 mod io;
 mod journal;
 mod log;
+mod pins;
 mod recover;
 mod scan;
 mod segment;

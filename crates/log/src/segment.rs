@@ -233,8 +233,9 @@ impl Segment {
         Step { base, last: base + i64::from(delta), len: (length as u64) + field::LOG_OVERHEAD as u64 }
     }
 
-    /// Reads whole batches that are in memory.
-    pub fn read_tail(&self, request: &ReadRequest) -> TailRead {
+    /// Reads whole batches that are in memory. Where readers hold enough of it already, that is what is not in the file yet,
+    /// as a copy and a batch at a time.
+    pub fn read_tail(&self, request: &ReadRequest, pinned_too_much: impl FnOnce() -> bool) -> TailRead {
         let Some(first) = self.tail.first_batch() else { return TailRead::Cold };
         if request.from < first.offset && first.position > 0 {
             return TailRead::Cold;
@@ -257,6 +258,19 @@ impl Segment {
         }
         if step.last >= request.upper || (step.len > request.max_bytes as u64 && !request.min_one_batch) {
             return TailRead::Nothing;
+        }
+        if pinned_too_much() {
+            let upto = position + step.len;
+            if upto <= self.written {
+                return TailRead::Cold;
+            }
+            let chunks = vec![self.tail.copied(position..upto)];
+            return TailRead::Found {
+                chunks,
+                len: step.len as usize,
+                first_offset: step.base,
+                next_offset: step.last + 1,
+            };
         }
         let (upto, next_offset) = self.extent(position, step, request);
         let chunks = self.tail.views(position..upto);

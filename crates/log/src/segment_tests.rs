@@ -75,7 +75,7 @@ fn reads_agree_with_a_list_of_batches() {
                 min_one_batch: prng.chance(1, 2),
                 upper: 50 + prng.below((next - 40) as u64) as i64,
             };
-            let got = match segment.read_tail(&request) {
+            let got = match segment.read_tail(&request, || false) {
                 TailRead::Found { chunks, len, first_offset, next_offset } => {
                     assert_eq!(chunks.iter().map(Bytes::len).sum::<usize>(), len);
                     Some((first_offset, next_offset, len))

@@ -9,7 +9,7 @@ use std::ops::Range;
 
 use base::Offset;
 use bytes::Bytes;
-use reactor::{ALIGNMENT, AlignedBuf, AppendBuf};
+use reactor::{ALIGNMENT, AlignedBuf, AppendBuf, Pinned};
 
 /// The smallest chunk, in bytes: what a partition of little traffic occupies.
 const CHUNK_BYTES_MIN: usize = 16 << 10;
@@ -173,6 +173,13 @@ impl Tail {
         }
     }
 
+    /// A copy of the bytes of a range, which must be in memory.
+    pub fn copied(&self, range: Range<u64>) -> Bytes {
+        let mut out = Vec::with_capacity((range.end - range.start) as usize);
+        self.pieces(range, |piece| out.extend_from_slice(piece));
+        Bytes::from(out)
+    }
+
     /// Shares the bytes of a range, which must be in memory, one element a chunk.
     pub fn views(&self, range: Range<u64>) -> Vec<Bytes> {
         assert!(range.start >= self.start() && range.end <= self.end, "{range:?} of {}..{}", self.start(), self.end);
@@ -205,8 +212,8 @@ impl Tail {
     }
 
     /// Drops the first chunk if it begins at `start` and everything before `written` needs no memory. Gives back its
-    /// capacity.
-    pub fn evict(&mut self, start: u64, written: u64) -> Option<usize> {
+    /// capacity, and what readers hold of it.
+    pub fn evict(&mut self, start: u64, written: u64) -> Option<(usize, Option<Pinned>)> {
         let first = self.chunks.front()?;
         if first.start != start || first.end() > written {
             return None;
@@ -225,7 +232,10 @@ impl Tail {
         } else if first.end() > block_floor(written) {
             return None;
         }
-        self.chunks.pop_front().map(|chunk| chunk.buf.capacity())
+        self.chunks.pop_front().map(|Chunk { buf, shared, .. }| {
+            drop(shared);
+            (buf.capacity(), buf.release())
+        })
     }
 
     /// Capacity of all chunks, in bytes.
@@ -272,7 +282,7 @@ mod tests {
                         written = model.len() as u64;
                     }
                     _ => {
-                        while let Some(freed) = made.front().and_then(|start| tail.evict(*start, written)) {
+                        while let Some((freed, _)) = made.front().and_then(|start| tail.evict(*start, written)) {
                             memory -= freed;
                             made.pop_front();
                         }

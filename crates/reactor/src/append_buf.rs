@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 use std::ptr::NonNull;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use bytes::Bytes;
 
@@ -19,6 +19,25 @@ pub struct AppendBuf {
 
 /// The allocation. Views of it and the one appender share it; it is given back with the last of them.
 struct Memory(AlignedBuf);
+
+/// Memory that views keep after their [`AppendBuf`] is gone.
+#[derive(Debug)]
+pub struct Pinned {
+    memory: Weak<Memory>,
+    bytes: usize,
+}
+
+impl Pinned {
+    /// Its size in bytes.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Whether there still are views.
+    pub fn is_held(&self) -> bool {
+        self.memory.strong_count() > 0
+    }
+}
 
 struct View {
     _memory: Arc<Memory>,
@@ -86,6 +105,13 @@ impl AppendBuf {
     pub fn as_slice(&self) -> &[u8] {
         // SAFETY: the first `len` bytes are initialized and are not written again.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.len) }
+    }
+
+    /// Ends the buffer. Its memory is free at once, which is told by `None`, or when the last view of it is gone.
+    pub fn release(self) -> Option<Pinned> {
+        let pinned = Pinned { memory: Arc::downgrade(&self.memory), bytes: self.capacity() };
+        drop(self);
+        Some(pinned).filter(Pinned::is_held)
     }
 
     /// Shares a part of what was appended.

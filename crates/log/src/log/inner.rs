@@ -274,8 +274,9 @@ impl LogInner {
         let at = state.segment_at(segment);
         let Some(found) = state.segments.get_mut(at).filter(|found| found.base == segment) else { return true };
         match found.tail.evict(start, found.written) {
-            Some(capacity) => {
+            Some((capacity, pinned)) => {
                 self.core.sub_tail(capacity);
+                pinned.into_iter().for_each(|pinned| self.core.pins.borrow_mut().add(pinned));
                 true
             }
             None => false,

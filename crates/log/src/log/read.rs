@@ -43,7 +43,7 @@ impl LogInner {
             if request.from >= segment.end || segment.size() == 0 {
                 continue;
             }
-            match segment.read_tail(&request) {
+            match segment.read_tail(&request, || self.core.pinned_too_much()) {
                 TailRead::Found { chunks, len, first_offset, next_offset } => {
                     return Ok(ReadOutcome::Tail { chunks, len, first_offset, next_offset });
                 }

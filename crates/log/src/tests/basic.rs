@@ -5,7 +5,7 @@ use reactor::block_on;
 use tempfile::TempDir;
 
 use super::kit::*;
-use crate::{Durability, LogConfig, LogError, ReadOutcome};
+use crate::{Durability, LogConfig, LogCore, LogError, ReadOutcome, open_dir};
 
 const RUNGS: [Durability; 2] = [Durability::Durable, Durability::Written];
 
@@ -99,6 +99,52 @@ fn segments_roll_and_older_ones_are_read_from_their_files() {
                 assert_eq!(header.size(), bytes.len(), "one batch");
             }
             model.check(&read_all(&log, 0, end, 20_000).await, 0, end, "after");
+        });
+    }
+}
+
+/// Readers that never read their answers: what they hold is bounded, and others read on.
+#[test]
+fn memory_that_readers_hold_is_bounded() {
+    for rung in RUNGS {
+        let dir = TempDir::new().unwrap();
+        let path = dir.path().to_owned();
+        block_on(async move {
+            let mut config = core_config(&path, rung, open_dir(&path).await.unwrap());
+            config.tail_bytes_max = 1 << 20;
+            let core = LogCore::open(config).await.unwrap();
+            let (log, _) = open(&core, 0, &LogConfig::default()).await;
+            let model = Model::default();
+            let (mut held, mut copies, mut from_file) = (Vec::new(), 0, 0);
+            let mut end = 0;
+            for i in 0..400u64 {
+                let from = end;
+                end = model.append(&log, &batch(1, 30_000, 0, i), 0);
+                log.wait_promised(end).await.unwrap();
+                // One that is never let go of, of whatever was appended last.
+                match log.read(request(from, 1, end)).unwrap() {
+                    ReadOutcome::Tail { chunks, len, first_offset, next_offset } => {
+                        assert_eq!((first_offset, next_offset, chunks.concat().len()), (from, end, len));
+                        copies += usize::from(chunks.len() == 1 && chunks[0].is_unique());
+                        held.push(chunks);
+                    }
+                    ReadOutcome::Cold(cold) => {
+                        from_file += 1;
+                        assert!(!log.read_cold(cold).await.unwrap().is_empty());
+                    }
+                    ReadOutcome::Empty => panic!("nothing at {from} of {end}"),
+                }
+            }
+            // 12 MB went through a tail of 1 MiB.
+            assert!(copies + from_file > 200, "{rung:?}: {copies} copies, {from_file} from the file");
+            // As much as the tail, what was in the tail when that much was held, and a chunk.
+            assert!(core.pinned_bytes() <= (2 << 20) + (256 << 10), "{rung:?}: {} bytes", core.pinned_bytes());
+            model.check(&read_all(&log, 0, end, 100_000).await, 0, end, "while they are held");
+            drop(held);
+            assert_eq!(core.pinned_bytes(), 0);
+            let (_, memory) = read(&log, request(end - 1, 1, end)).await.unwrap();
+            assert!(memory, "{rung:?}: read from memory again");
+            stop(&path, &core).await;
         });
     }
 }
