@@ -1,10 +1,10 @@
-//! `max.connections`, `max.connections.per.ip` with its overrides and `connections.max.idle.ms`: over the whole broker, as
-//! in Apache Kafka, however many cores share the connections.
+//! `max.connections`, of all and of one listener, `max.connection.creation.rate`, `max.connections.per.ip` with its overrides
+//! and `connections.max.idle.ms`: over the whole broker, as in Apache Kafka, however many cores share the connections.
 
 use std::io::{ErrorKind, Read};
 use std::net::TcpStream;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use odradek_tests::raw::Raw;
 use odradek_tests::{Node, Peer};
@@ -78,8 +78,17 @@ fn connections_of_one_address() {
 
 #[test]
 fn connections_of_the_broker() {
+    connections_wait_for_room("max.connections");
+}
+
+#[test]
+fn connections_of_a_listener() {
+    connections_wait_for_room("listener.name.plaintext.max.connections");
+}
+
+fn connections_wait_for_room(option: &'static str) {
     const LIMIT: usize = 6;
-    let mut all = vec![("max.connections", "6")];
+    let mut all = vec![(option, "6")];
     if Peer::under_test() == Peer::Odradek {
         all.push(("odradek.cores", "3"));
     }
@@ -114,7 +123,40 @@ fn connections_of_the_broker() {
         held.truncate(1);
         asking.into_iter().map(|one| one.join().expect("served")).count()
     });
-    println!("{served} connections were served one after the other through {} places", LIMIT - 1);
+    println!("{option}: {served} connections were served one after the other through {} places", LIMIT - 1);
+}
+
+#[test]
+fn connections_that_come_too_fast() {
+    // An average over two windows of a second: so many seconds' worth of connections may come at once.
+    const RATE: f64 = 5.0;
+    const BURST_S: f64 = 2.0;
+    const CONNECTIONS: usize = 25;
+    for option in ["max.connection.creation.rate", "listener.name.plaintext.max.connection.creation.rate"] {
+        let mut all = vec![(option, "5"), ("quota.window.num", "3"), ("quota.window.size.seconds", "1")];
+        if Peer::under_test() == Peer::Odradek {
+            all.push(("odradek.cores", "3"));
+        }
+        let node = Node::start_with(&all);
+        let began = Instant::now();
+        let mut served_at: Vec<f64> = thread::scope(|scope| {
+            let ask = || {
+                let mut raw = Raw::connect(node.addr()).expect("the system takes it");
+                raw.request(18, 0, false, &[]).expect("served in its turn");
+                began.elapsed().as_secs_f64()
+            };
+            let asking: Vec<_> = (0..CONNECTIONS).map(|_| scope.spawn(ask)).collect();
+            asking.into_iter().map(|one| one.join().expect("served")).collect()
+        });
+        served_at.sort_by(f64::total_cmp);
+        // Apache Kafka waits before each connection for a window at most, and then lets it in.
+        let slack = if Peer::under_test() == Peer::Kafka { RATE * 2.0 } else { 1.0 };
+        for (before, at) in served_at.iter().enumerate() {
+            let allowed = (BURST_S + at) * RATE + slack;
+            assert!((before as f64) < allowed, "{option}: {} connections after {at:.2} s", before + 1);
+        }
+        println!("{option}: {CONNECTIONS} connections within {:.1} s", served_at.last().expect("some"));
+    }
 }
 
 #[test]

@@ -91,6 +91,18 @@ pub struct Setup {
     pub on_ready: OnReady,
 }
 
+impl Setup {
+    /// Counts for the connections of all listeners. As in Kafka, `max.connections` holds for those of the broker together, and
+    /// once more for those of the controller: clients in crowds do not keep brokers from the quorum.
+    pub fn connection_counts(&self) -> ConnectionCounts {
+        let of = |controller: bool| {
+            let names = self.endpoints.iter().map(|endpoint| endpoint.name.as_str());
+            names.filter(|name| self.config.is_controller_listener(name) == controller).collect()
+        };
+        ConnectionCounts::new(&[of(false), of(true)])
+    }
+}
+
 /// What one core needs that no other may have.
 pub struct Seat {
     ports: MeshPorts,
@@ -282,7 +294,14 @@ async fn bind(id: CoreId, setup: &Setup, boot: &BootPort) -> Result<Vec<Listener
     };
     let mut listeners = Vec::with_capacity(endpoints.len());
     for endpoint in &endpoints {
-        let spec = ListenerSpec { name: endpoint.name.clone(), addr: endpoint.addr, backlog: setup.config.net.backlog };
+        let net = &setup.config.net;
+        let spec = ListenerSpec {
+            name: endpoint.name.clone(),
+            addr: endpoint.addr,
+            backlog: net.backlog,
+            send_buffer_bytes: net.send_buffer_bytes,
+            receive_buffer_bytes: net.receive_buffer_bytes,
+        };
         let bound = Listener::bind(&spec).await;
         listeners.push(bound.map_err(|error| StartError::Bind { endpoint: endpoint.clone(), error })?);
     }

@@ -8,11 +8,13 @@ use crate::handlers;
 use crate::per_ip;
 use crate::session::ClientSession;
 use bytes::Bytes;
-use net::{ConnectionInfo, Enter, Reply, Request, Response, Service};
+use net::{ConnectionInfo, Enter, EntryLimits, Limit, Reply, Request, Response, Service};
 use std::future::Future;
 use std::net::IpAddr;
 use std::rc::Rc;
 use wire::{ApiKey, Reader, header};
+
+const NS_PER_MS: u64 = 1_000_000;
 
 /// The protocol of one core's connections.
 pub struct Dispatch {
@@ -57,8 +59,18 @@ impl Service for Dispatch {
         }
     }
 
-    fn connections_max(&self) -> usize {
-        self.core.config().net.connections_max as usize
+    fn limits(&self, listener: &str) -> EntryLimits {
+        let config = self.core.config();
+        let limit = |of: config::ConnectionLimits| Limit {
+            connections: of.connections_max as usize,
+            per_second: of.creation_rate_max,
+        };
+        EntryLimits {
+            all: limit(config.net.connections),
+            own: limit(config.net.connections_of(listener)),
+            is_protected: config.is_protected_listener(listener),
+            burst_ns: config.net.rate_burst_ms * NS_PER_MS,
+        }
     }
 
     fn enter(&self, ip: IpAddr) -> Enter {

@@ -5,7 +5,6 @@ use crate::boot::StartError;
 use crate::core::Layout;
 use base::{CoreId, Uuid};
 use config::{BrokerConfig, SecurityProtocol};
-use net::ConnectionCounts;
 use reactor::{CoreSpec, Runtime, RuntimeConfig};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, ToSocketAddrs};
@@ -38,7 +37,7 @@ pub fn run(
     let runtime = runtime_config(&config, layout, cpus);
     let setup = Arc::new(setup(config, identity, layout, Box::new(on_ready))?);
     let seats = seats(layout);
-    let counts = ConnectionCounts::new();
+    let counts = setup.connection_counts();
     // Only the first failure is kept; the cores that end because of it have nothing to add.
     let failure: Arc<OnceLock<StartError>> = Arc::default();
     let failed = failure.clone();

@@ -5,7 +5,6 @@ use base::{CoreId, Uuid};
 use broker::assembly::{run_core, seats};
 use broker::{Endpoint, FormattedDir, Layout, Setup};
 use config::{BrokerConfig, Properties};
-use net::ConnectionCounts;
 use reactor::{CountingAlloc, Runtime, RuntimeConfig};
 use records::{BatchBuilder, RecordData};
 use std::io::{Read, Write};
@@ -211,7 +210,7 @@ fn start(path: &str) -> (Runtime, SocketAddr) {
         layout,
         on_ready: Box::new(move |endpoints| tell.send(endpoints[0].addr).expect("the test waits")),
     });
-    let (seats, counts) = (seats(layout), ConnectionCounts::new());
+    let (seats, counts) = (seats(layout), setup.connection_counts());
     let runtime = Runtime::start(RuntimeConfig::with_cores(usize::from(CORES)), move |core| {
         let (setup, counts, seats) = (setup.clone(), counts.clone(), seats.clone());
         async move { run_core(core, setup, counts, seats.take(core)).await.expect("the broker runs") }

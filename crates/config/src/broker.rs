@@ -10,6 +10,7 @@ use crate::listener::{
 use crate::own::OwnConfig;
 use crate::properties::Properties;
 use crate::quorum::{QuorumConfig, Roles};
+use crate::value::Value;
 use crate::values::{ConfigMap, Values};
 use crate::{broker_checks, values};
 
@@ -63,27 +64,39 @@ pub struct BrokerConfig {
     pub values: Values,
 }
 
+/// How many connections there may be, and how fast new ones may come.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ConnectionLimits {
+    /// `max.connections`.
+    pub connections_max: u32,
+    /// `max.connection.creation.rate`, per second.
+    pub creation_rate_max: u32,
+}
+
 /// Sockets and requests.
 #[derive(Clone, PartialEq, Debug)]
 pub struct NetConfig {
     /// `socket.request.max.bytes`: a larger frame closes the connection.
     pub request_max_bytes: u32,
-    /// `socket.send.buffer.bytes`; `None` leaves it to the system.
+    /// `socket.send.buffer.bytes`, if it is set; `None` leaves it to the system.
     pub send_buffer_bytes: Option<u32>,
-    /// `socket.receive.buffer.bytes`; `None` leaves it to the system.
+    /// `socket.receive.buffer.bytes`, if it is set; `None` leaves it to the system.
     pub receive_buffer_bytes: Option<u32>,
     /// `socket.listen.backlog.size`.
     pub backlog: u32,
     /// `connections.max.idle.ms`; `None` never closes idle connections.
     pub idle_ms_max: Option<u64>,
-    /// `max.connections`.
-    pub connections_max: u32,
+    /// `max.connections` and `max.connection.creation.rate`.
+    pub connections: ConnectionLimits,
+    /// The same of the listeners, upper case, that have limits of their own.
+    pub listener_connections: BTreeMap<String, ConnectionLimits>,
+    /// Milliseconds over which rates are averages: all but one of the windows that `quota.window.num` and
+    /// `quota.window.size.seconds` name.
+    pub rate_burst_ms: u64,
     /// `max.connections.per.ip`.
     pub connections_per_ip_max: u32,
     /// `max.connections.per.ip.overrides`, by host name or address.
     pub connections_per_ip_overrides: BTreeMap<String, u32>,
-    /// `max.connection.creation.rate`, per second.
-    pub connection_creation_rate_max: u32,
     /// `queued.max.requests`: requests of all connections that wait or are handled.
     pub queued_requests_max: u32,
     /// `queued.max.request.bytes`; `None` leaves it to `odradek.request.memory.bytes`.
@@ -202,6 +215,7 @@ impl BrokerConfig {
         let metadata_log_dir = values.text_or_none("metadata.log.dir").map(PathBuf::from);
         let metadata_log_dir = metadata_log_dir.or_else(|| log_dirs.first().cloned()).unwrap_or_default();
         let role = |name: &str| values.list("process.roles").iter().any(|role| role == name);
+        let net = NetConfig::from_values(&values, &listeners)?;
         Ok(BrokerConfig {
             node_id: values.int("node.id"),
             roles: Roles { broker: role("broker"), controller: role("controller") },
@@ -214,7 +228,7 @@ impl BrokerConfig {
             log_dirs,
             metadata_log_dir,
             quorum: QuorumConfig::from_values(&values)?,
-            net: NetConfig::from_values(&values)?,
+            net,
             fetch: FetchConfig::from_values(&values),
             topics: TopicDefaults::from_values(&values),
             log: LogManagerConfig::from_values(&values),
@@ -242,11 +256,10 @@ impl BrokerConfig {
         self.controller_listener_names.iter().any(|controller| controller == name)
     }
 
-    /// The value of an option that may be set for one listener, `listener.name.<name>.<option>`.
-    pub fn listener_int(&self, listener: &str, option: &str) -> i32 {
-        let name = format!("listener.name.{}.{option}", listener.to_lowercase());
-        let set = self.values.originals().get(&name).and_then(|text| text.trim().parse().ok());
-        set.unwrap_or_else(|| self.values.int(option))
+    /// True for the listener between brokers where there are others beside it: what holds those back, all together, does not
+    /// hold it back.
+    pub fn is_protected_listener(&self, name: &str) -> bool {
+        name == self.inter_broker_listener_name && self.broker_listeners().nth(1).is_some()
     }
 }
 
@@ -287,8 +300,27 @@ fn inter_broker_listener(values: &values::Values, protocols: &ProtocolMap) -> Re
     Ok(name)
 }
 
+impl ConnectionLimits {
+    /// The limits of one listener, `listener.name.<name>.<option>`, or of all where it has none of its own.
+    fn of_listener(values: &Values, name: &str) -> Result<ConnectionLimits, ConfigError> {
+        let count = |option| match values.of_listener(name, option)? {
+            Some(Value::Int(own)) => Ok(own.max(0).unsigned_abs()),
+            _ => Ok(values.count(option)),
+        };
+        Ok(ConnectionLimits {
+            connections_max: count("max.connections")?,
+            creation_rate_max: count("max.connection.creation.rate")?,
+        })
+    }
+}
+
 impl NetConfig {
-    fn from_values(values: &Values) -> Result<NetConfig, ConfigError> {
+    /// The limits of a listener's connections.
+    pub fn connections_of(&self, listener: &str) -> ConnectionLimits {
+        self.listener_connections.get(listener).copied().unwrap_or(self.connections)
+    }
+
+    fn from_values(values: &Values, listeners: &[Listener]) -> Result<NetConfig, ConfigError> {
         const OVERRIDES: &str = "max.connections.per.ip.overrides";
         let mut overrides = BTreeMap::new();
         for (host, limit) in parse_csv_map(OVERRIDES, values.text(OVERRIDES))? {
@@ -297,17 +329,32 @@ impl NetConfig {
             })?;
             overrides.insert(host, parsed.max(0).unsigned_abs());
         }
-        let buffer = |name: &str| u32::try_from(values.int(name)).ok();
+        // The default of 100 KiB would keep the system from fitting buffers to each connection.
+        let buffer =
+            |name: &str| values.is_set(name).then(|| values.int(name)).and_then(|bytes| u32::try_from(bytes).ok());
+        let connections = ConnectionLimits {
+            connections_max: values.count("max.connections"),
+            creation_rate_max: values.count("max.connection.creation.rate"),
+        };
+        let mut listener_connections = BTreeMap::new();
+        for listener in listeners {
+            let own = ConnectionLimits::of_listener(values, &listener.name)?;
+            if own != connections {
+                listener_connections.insert(listener.name.clone(), own);
+            }
+        }
+        let windows = u64::from(values.count("quota.window.num").saturating_sub(1));
         Ok(NetConfig {
             request_max_bytes: values.count("socket.request.max.bytes"),
             send_buffer_bytes: buffer("socket.send.buffer.bytes"),
             receive_buffer_bytes: buffer("socket.receive.buffer.bytes"),
             backlog: values.count("socket.listen.backlog.size"),
             idle_ms_max: values.limit("connections.max.idle.ms"),
-            connections_max: values.count("max.connections"),
+            connections,
+            listener_connections,
+            rate_burst_ms: windows * u64::from(values.count("quota.window.size.seconds")) * 1_000,
             connections_per_ip_max: values.count("max.connections.per.ip"),
             connections_per_ip_overrides: overrides,
-            connection_creation_rate_max: values.count("max.connection.creation.rate"),
             queued_requests_max: values.count("queued.max.requests"),
             queued_request_bytes_max: values.limit("queued.max.request.bytes").filter(|&bytes| bytes > 0),
             failed_authentication_delay_ms: values.count("connection.failed.authentication.delay.ms"),

@@ -37,7 +37,9 @@ pub use alter::{
     AlterOp, Change, LOG_LEVELS, ResourceKind, VALUE_UNITS_MAX, Written, applied, check_logger_changes, check_request,
     incremental, replacement,
 };
-pub use broker::{BrokerConfig, FetchConfig, LogManagerConfig, MetadataLogConfig, NetConfig, TopicDefaults};
+pub use broker::{
+    BrokerConfig, ConnectionLimits, FetchConfig, LogManagerConfig, MetadataLogConfig, NetConfig, TopicDefaults,
+};
 pub use describe::{ConfigEntry, ConfigSource, ConfigSynonym, Wanted, describe_client_metrics, describe_loggers};
 pub use docs::markdown;
 pub use error::{ConfigError, ErrorKind};

@@ -156,6 +156,40 @@ fn cores_are_laid_out() {
 }
 
 #[test]
+fn a_listener_may_have_limits_of_its_own() {
+    let all = config("").unwrap().net;
+    assert!(all.listener_connections.is_empty());
+    assert_eq!((all.connections_of("PLAINTEXT"), all.rate_burst_ms), (all.connections, 10_000));
+    assert_eq!(all.connections, ConnectionLimits { connections_max: 2147483647, creation_rate_max: 2147483647 });
+    assert_eq!((all.send_buffer_bytes, all.receive_buffer_bytes), (None, None), "unset, not 100 KiB");
+    let text = "max.connections=9\nlistener.name.plaintext.max.connections=4\nlistener.name.controller.max.connection.creation.rate=7\n\
+                listener.name.nobody.max.connections=1\nquota.window.num=4\nquota.window.size.seconds=2\n\
+                socket.send.buffer.bytes=102400\nsocket.receive.buffer.bytes=-1\n";
+    let own = config(text).unwrap();
+    let of = |listener| {
+        (own.net.connections_of(listener).connections_max, own.net.connections_of(listener).creation_rate_max)
+    };
+    assert_eq!((of("PLAINTEXT"), of("CONTROLLER")), ((4, 2147483647), (9, 7)));
+    assert_eq!(
+        (own.net.rate_burst_ms, own.net.send_buffer_bytes, own.net.receive_buffer_bytes),
+        (6_000, Some(102400), None)
+    );
+    assert!(!own.is_protected_listener("PLAINTEXT"), "nobody is beside it");
+    let refused = config("listener.name.plaintext.max.connections=x\n").unwrap_err();
+    assert_eq!(refused[0].to_string(), "Invalid value x for configuration max.connections: Not a number of type INT");
+    let dynamic =
+        std::collections::BTreeMap::from([("listener.name.plaintext.max.connections".to_owned(), "2".to_owned())]);
+    let nothing = std::collections::BTreeMap::new();
+    let changed = own.with_dynamic([&nothing, &dynamic]).unwrap();
+    assert_eq!(changed.net.connections_of("PLAINTEXT").connections_max, 2);
+    let two = "process.roles=broker\nnode.id=1\ncontroller.quorum.voters=2@localhost:9093\ncontroller.listener.names=C\n\
+               listener.security.protocol.map=A:PLAINTEXT,B:PLAINTEXT,C:PLAINTEXT\nlisteners=A://:1,B://:2\n\
+               inter.broker.listener.name=B\n";
+    let two = BrokerConfig::from_properties(Properties::parse(two.as_bytes()).unwrap()).unwrap();
+    assert_eq!(["A", "B", "C"].map(|name| two.is_protected_listener(name)), [false, true, false]);
+}
+
+#[test]
 fn options_without_effect_are_named() {
     let config = config(
         "nmu.partitions=3\nlog.cleaner.backoff.ms=15000\nlog.cleaner.io.buffer.size=600000\nnum.partitions=3\n\

@@ -165,6 +165,16 @@ impl Values {
         }
     }
 
+    /// The value of a broker option that is set for one listener, `listener.name.<name>.<option>`.
+    ///
+    /// # Errors
+    /// The text is not a value of the option.
+    pub fn of_listener(&self, listener: &str, option: &str) -> Result<Option<Value>, ConfigError> {
+        let name = format!("listener.name.{}.{option}", listener.to_lowercase());
+        let def = find(&BROKER, option).unwrap_or_else(|| panic!("no option {option}"));
+        self.originals.get(&name).map(|text| Value::parse(def, text)).transpose()
+    }
+
     /// A list option; empty when unset.
     pub fn list(&self, name: &str) -> &[String] {
         self.list_or_none(name).unwrap_or_default()

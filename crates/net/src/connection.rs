@@ -50,11 +50,13 @@ pub(crate) struct Link {
     slimming: Cell<bool>,
     /// The connection ends at its next step.
     killed: Cell<bool>,
+    /// The connection does not make room for those of its listener.
+    pub(crate) is_protected: bool,
     waker: RefCell<Option<Waker>>,
 }
 
 impl Link {
-    fn new(stream: TcpStream, now_ms: u64) -> Link {
+    fn new(stream: TcpStream, now_ms: u64, is_protected: bool) -> Link {
         Link {
             stream,
             active_ms: Cell::new(now_ms),
@@ -67,6 +69,7 @@ impl Link {
             buffer_bytes: Cell::new(0),
             slimming: Cell::new(false),
             killed: Cell::new(false),
+            is_protected,
             waker: RefCell::new(None),
         }
     }
@@ -74,6 +77,11 @@ impl Link {
     /// True when a request waits for its response.
     pub(crate) fn busy(&self) -> bool {
         self.in_flight.get() > 0
+    }
+
+    /// True when the connection is about to end.
+    pub(crate) fn killed(&self) -> bool {
+        self.killed.get()
     }
 
     /// Ends the connection, whatever it waits for.
@@ -140,7 +148,8 @@ enum End {
 
 /// Serves a connection until it ends.
 pub(crate) async fn serve<S: Service>(core: Rc<NetCore<S>>, stream: TcpStream, info: ConnectionInfo) {
-    let link = Rc::new(Link::new(stream, reactor::now().mono_ms()));
+    let is_protected = core.service.limits(&info.listener).is_protected;
+    let link = Rc::new(Link::new(stream, reactor::now().mono_ms(), is_protected));
     let registered = Registry::enter(&core.registry, info.id, link.clone());
     let session = Rc::new(core.service.open(info.clone()));
     let end = run(&core, &link, &session).await;

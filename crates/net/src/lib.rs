@@ -15,7 +15,7 @@ mod registry;
 mod service;
 
 pub use admission::{Admission, AdmissionLimits, Permit};
-pub use counts::ConnectionCounts;
+pub use counts::{ConnectionCounts, EntryLimits, Limit};
 pub use frame::{FrameError, FrameReader, Progress};
 pub use limited::LogGate;
 pub use listener::{Listener, ListenerSpec};

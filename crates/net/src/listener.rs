@@ -1,7 +1,8 @@
 //! Accepting connections on one core.
 
 use crate::connection;
-use crate::registry::{Counted, NetCore};
+use crate::counts::Counted;
+use crate::registry::NetCore;
 use crate::service::{ConnectionInfo, Enter, Service};
 use reactor::net::{BindOptions, TcpListener, TcpStream};
 use reactor::{Class, spawn};
@@ -28,6 +29,10 @@ pub struct ListenerSpec {
     pub addr: SocketAddr,
     /// `socket.listen.backlog.size`.
     pub backlog: u32,
+    /// `socket.send.buffer.bytes` of its connections; `None` leaves it to the system.
+    pub send_buffer_bytes: Option<u32>,
+    /// `socket.receive.buffer.bytes`; `None` leaves it to the system.
+    pub receive_buffer_bytes: Option<u32>,
 }
 
 /// A bound socket of one core. Every core binds the same address; the kernel spreads connections over them.
@@ -42,7 +47,12 @@ impl Listener {
     /// # Errors
     /// What the kernel says, for example that the address is in use.
     pub async fn bind(spec: &ListenerSpec) -> io::Result<Listener> {
-        let options = BindOptions { reuse_port: true, backlog: spec.backlog };
+        let options = BindOptions {
+            reuse_port: true,
+            backlog: spec.backlog,
+            send_buffer_bytes: spec.send_buffer_bytes,
+            receive_buffer_bytes: spec.receive_buffer_bytes,
+        };
         let socket = TcpListener::bind(spec.addr, options).await?;
         Ok(Listener { name: Rc::from(spec.name.as_str()), socket })
     }
@@ -71,7 +81,7 @@ impl Listener {
         while !core.registry.closing() {
             match self.socket.accept().await {
                 // The next one is not accepted before this one has room, as in Kafka: others stay in the backlog.
-                Ok((stream, peer)) => match core.count().await {
+                Ok((stream, peer)) => match core.count(&self.name).await {
                     Some(counted) => self.accepted(core, counted, stream, peer),
                     None => return,
                 },

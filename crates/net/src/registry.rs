@@ -2,7 +2,7 @@
 
 use crate::admission::{Admission, AdmissionLimits};
 use crate::connection::Link;
-use crate::counts::ConnectionCounts;
+use crate::counts::{ConnectionCounts, Counted, Full};
 use crate::limited::LogGate;
 use crate::service::Service;
 use std::cell::{Cell, RefCell};
@@ -28,7 +28,7 @@ const SWEEP_INTERVAL_MS_MAX: u64 = 5_000;
 const DRAIN_POLL_MS: u64 = 5;
 
 /// How often a core that waits for room for a connection looks whether there is some, in milliseconds: connections of other
-/// cores make room too.
+/// cores make room too, and limits change.
 const ROOM_POLL_MS: u64 = 10;
 
 /// Limits of one core's connections, from the options of the same names.
@@ -86,18 +86,28 @@ impl Registry {
         self.links.borrow().is_empty()
     }
 
+    /// Ends the connection that has been silent for longest, one without a request in flight if there is any; none of a
+    /// protected listener.
+    fn close_least_recent(&self) {
+        let links = self.links.borrow();
+        let others = links.values().filter(|link| !link.is_protected && !link.killed());
+        if let Some(link) = others.min_by_key(|link| (link.busy(), link.active_ms.get())) {
+            link.kill();
+        }
+    }
+
     /// True once draining began: nothing is accepted any more.
     pub fn closing(&self) -> bool {
         self.closing.get()
     }
 }
 
-/// A counted connection; dropping it uncounts it.
-pub(crate) struct Counted(ConnectionCounts);
-
-impl Drop for Counted {
-    fn drop(&mut self) {
-        self.0.remove();
+/// How long to wait before the next look for room.
+fn pause(full: Full) -> Duration {
+    let most = Duration::from_millis(ROOM_POLL_MS);
+    match full {
+        Full::Connections => most,
+        Full::Rate(ns) => Duration::from_nanos(ns).min(most),
     }
 }
 
@@ -134,16 +144,30 @@ impl<S: Service> NetCore<S> {
         self.registry.next_id.replace(self.registry.next_id.get() + 1)
     }
 
-    /// Counts a connection as soon as there is room for it (`max.connections`). `None` when draining began before.
-    pub(crate) async fn count(&self) -> Option<Counted> {
+    /// Counts a connection as soon as there is room for it (`max.connections`, `max.connection.creation.rate`). `None` when
+    /// draining began before.
+    pub(crate) async fn count(&self, listener: &str) -> Option<Counted> {
         while !self.registry.closing.get() {
-            if self.counts.try_add(self.service.connections_max()) {
-                return Some(Counted(self.counts.clone()));
+            let limits = self.service.limits(listener);
+            let now = reactor::now();
+            match self.counts.try_enter(listener, &limits, now.mono_ns) {
+                Ok(counted) => {
+                    if limits.is_protected && self.counts.beside(listener) > limits.all.connections {
+                        self.registry.close_least_recent();
+                    }
+                    return Some(counted);
+                }
+                Err(full) => {
+                    if let Some(held_back) = self.refused.open(now) {
+                        let (option, until) = match full {
+                            Full::Connections => ("max.connections", "others close"),
+                            Full::Rate(_) => ("max.connection.creation.rate", "it is their turn"),
+                        };
+                        tracing::warn!(listener, held_back, "{option} is reached: new connections wait until {until}");
+                    }
+                    reactor::sleep(pause(full)).await;
+                }
             }
-            if let Some(held_back) = self.refused.open(reactor::now()) {
-                tracing::warn!(held_back, "max.connections is reached: new connections wait until others close");
-            }
-            reactor::sleep(Duration::from_millis(ROOM_POLL_MS)).await;
         }
         None
     }

@@ -1,6 +1,7 @@
 //! What a connection asks of the protocol above it, and what it is given to send.
 
 use crate::admission::Permit;
+use crate::counts::EntryLimits;
 use base::{Few, Now};
 use bytes::Bytes;
 use std::future::Future;
@@ -96,8 +97,9 @@ pub trait Service: 'static {
     /// (posting their appends) is done by then; only waiting is left to [`Reply::Later`].
     fn start(&self, session: &Rc<Self::Session>, request: Request) -> Reply;
 
-    /// `max.connections`, over all cores: further connections are accepted and then wait until others close.
-    fn connections_max(&self) -> usize;
+    /// `max.connections` and `max.connection.creation.rate`, over all cores, for a connection of this listener: what is above
+    /// them is accepted and then waits.
+    fn limits(&self, listener: &str) -> EntryLimits;
 
     /// Counts one more connection from `ip`, over all cores; false when it has as many as it may, and the new one is to be
     /// closed (`max.connections.per.ip`). Whatever was counted is taken back by [`Service::left`].

@@ -1,8 +1,8 @@
 //! Connections against a small service: a frame's first byte says what is done with it.
 
 use crate::{
-    Admission, AdmissionLimits, ConnectionCounts, ConnectionInfo, Enter, FileRange, Listener, ListenerSpec, NetCore,
-    NetLimits, Outgoing, Reply, Request, Response, Service,
+    Admission, AdmissionLimits, ConnectionCounts, ConnectionInfo, Enter, EntryLimits, FileRange, Limit, Listener,
+    ListenerSpec, NetCore, NetLimits, Outgoing, Reply, Request, Response, Service,
 };
 use base::Few;
 use bytes::{Bytes, BytesMut};
@@ -27,8 +27,8 @@ struct Echo {
     admission: RefCell<Option<Admission>>,
     most_used: Cell<usize>,
     file: RefCell<Option<reactor::fs::File>>,
-    /// Limits of all connections, and of those of an address; `None` limits nothing.
-    connections_max: Cell<Option<usize>>,
+    /// Limit of all connections of listeners other than `BETWEEN`, and of those of an address; `None` limits nothing.
+    all: Cell<Option<Limit>>,
     per_ip_max: Cell<Option<usize>>,
     inside: Cell<usize>,
 }
@@ -82,8 +82,9 @@ impl Service for Rc<Echo> {
         }
     }
 
-    fn connections_max(&self) -> usize {
-        self.connections_max.get().unwrap_or(usize::MAX)
+    fn limits(&self, listener: &str) -> EntryLimits {
+        let all = self.all.get().unwrap_or(Limit::NONE);
+        EntryLimits { all, is_protected: listener == BETWEEN, burst_ns: 0, ..EntryLimits::NONE }
     }
 
     fn enter(&self, _ip: IpAddr) -> Enter {
@@ -104,7 +105,8 @@ impl Service for Rc<Echo> {
 
 impl Echo {
     fn limited(all: Option<usize>, per_ip: Option<usize>) -> Rc<Echo> {
-        Rc::new(Echo { connections_max: Cell::new(all), per_ip_max: Cell::new(per_ip), ..Echo::default() })
+        let all = all.map(|connections| Limit { connections, ..Limit::NONE });
+        Rc::new(Echo { all: Cell::new(all), per_ip_max: Cell::new(per_ip), ..Echo::default() })
     }
 
     async fn until_begun(&self, count: usize) {
@@ -125,6 +127,10 @@ const LIMITS: NetLimits = NetLimits {
     admission: AdmissionLimits { small_frame_bytes_max: 1024, small_bytes_max: 4096, large_bytes_max: 2 << 20 },
 };
 
+const LISTENER: &str = "TEST";
+/// The listener that is protected.
+const BETWEEN: &str = "BETWEEN";
+
 struct Server {
     service: Rc<Echo>,
     net: Rc<NetCore<Rc<Echo>>>,
@@ -140,13 +146,21 @@ async fn serve_with(service: Rc<Echo>, limits: NetLimits) -> Server {
 }
 
 async fn serve_at(service: Rc<Echo>, limits: NetLimits, addr: SocketAddr) -> Server {
-    let net = Rc::new(NetCore::new(service.clone(), limits, ConnectionCounts::new()));
+    let counts = ConnectionCounts::new(&[vec![LISTENER, BETWEEN]]);
+    let net = Rc::new(NetCore::new(service.clone(), limits, counts));
     *service.admission.borrow_mut() = Some(net.admission.clone());
-    let listener = Listener::bind(&ListenerSpec { name: "TEST".into(), addr, backlog: 128 }).await.expect("a port");
-    let addr = listener.local_addr();
-    spawn(Class::Normal, listener.run(net.clone())).detach();
+    let addr = listen(&net, LISTENER, addr).await;
     spawn(Class::Normal, net.clone().sweep()).detach();
     Server { service, net, addr }
+}
+
+async fn listen(net: &Rc<NetCore<Rc<Echo>>>, name: &str, addr: SocketAddr) -> SocketAddr {
+    let name = name.to_owned();
+    let spec = ListenerSpec { name, addr, backlog: 128, send_buffer_bytes: None, receive_buffer_bytes: None };
+    let listener = Listener::bind(&spec).await.expect("a port");
+    let addr = listener.local_addr();
+    spawn(Class::Normal, listener.run(net.clone())).detach();
+    addr
 }
 
 struct Client {
@@ -156,7 +170,17 @@ struct Client {
 
 impl Client {
     async fn new(server: &Server) -> Client {
-        Client { stream: TcpStream::connect(server.addr).await.expect("connected"), buf: BytesMut::new() }
+        Client::at(server.addr).await
+    }
+
+    async fn at(addr: SocketAddr) -> Client {
+        Client { stream: TcpStream::connect(addr).await.expect("connected"), buf: BytesMut::new() }
+    }
+
+    /// Whether the server still answers.
+    async fn is_served(&mut self) -> bool {
+        self.send(b"e?").await;
+        self.next().await.is_some()
     }
 
     async fn send(&self, body: &[u8]) {
@@ -334,6 +358,51 @@ fn connections_above_the_limit_of_all_wait_for_room() {
         let _unserved = Client::new(&server).await;
         server.net.drain(60_000).await;
         assert!(server.net.registry.is_empty());
+    });
+}
+
+#[test]
+fn connections_that_come_too_fast_wait_for_their_turn() {
+    reactor::block_on(async {
+        let service = Rc::new(Echo::default());
+        service.all.set(Some(Limit { per_second: 0, ..Limit::NONE }));
+        let server = serve_with(service, LIMITS).await;
+        let mut clients = Vec::new();
+        for _ in 0..3 {
+            let client = Client::new(&server).await;
+            client.send(b"e1").await;
+            clients.push(client);
+        }
+        // They are not refused, and a rate that is raised holds for those that wait.
+        reactor::sleep(Duration::from_millis(50)).await;
+        assert!(server.net.registry.is_empty());
+        server.service.all.set(Some(Limit { per_second: 100, ..Limit::NONE }));
+        for client in &mut clients {
+            client.expect(b"e1").await;
+        }
+    });
+}
+
+#[test]
+fn the_listener_between_brokers_finds_room_where_others_are_silent() {
+    reactor::block_on(async {
+        let server = serve_with(Echo::limited(Some(2), None), LIMITS).await;
+        let between = listen(&server.net, BETWEEN, SocketAddr::from(([127, 0, 0, 1], 0))).await;
+        let (mut silent, mut busy) = (Client::new(&server).await, Client::new(&server).await);
+        assert!(silent.is_served().await);
+        busy.send(b"x1").await;
+        server.service.until_begun(2).await;
+        let mut first = Client::at(between).await;
+        assert!(first.is_served().await);
+        assert_eq!(silent.next().await, None, "who has nothing in flight makes room");
+        server.service.release(b'1');
+        busy.expect(b"x1").await;
+        let mut second = Client::at(between).await;
+        assert!(second.is_served().await);
+        assert_eq!(busy.next().await, None);
+        // There is nobody left to make room, and it is let in all the same.
+        let mut third = Client::at(between).await;
+        assert!(third.is_served().await && second.is_served().await && first.is_served().await);
     });
 }
 

@@ -21,11 +21,15 @@ pub struct BindOptions {
     pub reuse_port: bool,
     /// Connections that wait to be accepted; the system caps it at `net.core.somaxconn`.
     pub backlog: u32,
+    /// Send buffer of the connections (SO_SNDBUF), which the system then no longer fits to each; `None` leaves it to the system.
+    pub send_buffer_bytes: Option<u32>,
+    /// The same of the receive buffer (SO_RCVBUF).
+    pub receive_buffer_bytes: Option<u32>,
 }
 
 impl Default for BindOptions {
     fn default() -> BindOptions {
-        BindOptions { reuse_port: false, backlog: 1024 }
+        BindOptions { reuse_port: false, backlog: 1024, send_buffer_bytes: None, receive_buffer_bytes: None }
     }
 }
 
@@ -64,6 +68,8 @@ impl TcpListener {
             return Ok(TcpListener { fd: Fd::new(core, raw), local, pending: RefCell::default() });
         }
         let fd = Fd::new(core, sys::tcp_socket(&address)?);
+        // Before the first connection comes, which takes them over.
+        sys::set_buffers(fd.raw(), options.send_buffer_bytes, options.receive_buffer_bytes)?;
         let backlog = i32::try_from(options.backlog).unwrap_or(i32::MAX);
         sys::listen(fd.raw(), address, options.reuse_port, backlog)?;
         let local = sys::socket_address(fd.raw(), false)?;

@@ -11,7 +11,6 @@ use broker::{Endpoint, FormattedDir, Layout, Setup, StartError};
 use bytes::Bytes;
 use client::Client;
 use config::{BrokerConfig, Properties};
-use net::ConnectionCounts;
 use reactor::sim::{NodeId, Sim};
 use records::{BatchBuilder, BatchIter, RecordData, Scratch};
 use std::cell::RefCell;
@@ -75,7 +74,7 @@ fn add_broker(sim: &mut Sim, layout: Layout, durability: &'static str, more: &'s
             on_ready: Box::new(|_| {}),
         });
         let seats = seats(layout);
-        let counts = ConnectionCounts::new();
+        let counts = setup.connection_counts();
         move |core: CoreId| {
             let (setup, counts, seat) = (setup.clone(), counts.clone(), seats.take(core));
             async move {

@@ -96,6 +96,16 @@ pub(crate) fn bind(fd: i32, address: SocketAddr, reuse_port: bool) -> io::Result
     check(unsafe { libc::bind(fd, held.storage.as_ptr().cast(), held.len) }).map(drop)
 }
 
+/// Sets the sizes of a socket's buffers that are given; the system caps them (`net.core.wmem_max`, `net.core.rmem_max`).
+pub(crate) fn set_buffers(fd: i32, send: Option<u32>, receive: Option<u32>) -> io::Result<()> {
+    for (option, bytes) in [(libc::SO_SNDBUF, send), (libc::SO_RCVBUF, receive)] {
+        if let Some(bytes) = bytes {
+            set_int_option(fd, libc::SOL_SOCKET, option, i32::try_from(bytes).unwrap_or(i32::MAX))?;
+        }
+    }
+    Ok(())
+}
+
 /// Binds and listens.
 pub(crate) fn listen(fd: i32, address: SocketAddr, reuse_port: bool, backlog: i32) -> io::Result<()> {
     bind(fd, address, reuse_port)?;
