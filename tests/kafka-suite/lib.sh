@@ -1,6 +1,8 @@
 # What check and baseline share: running classes, and reading the verdicts. Sourced; `here` is this folder.
 # A JVM runs so many classes: its start takes seconds, and what many classes leave behind takes memory.
 classes_per_jvm_max=12
+# Side by side more of them, for the longest takes eight minutes by itself.
+classes_together_max=30
 parallel=-Djunit.jupiter.execution.parallel
 side_by_side=("$parallel.enabled=true" "$parallel.mode.classes.default=concurrent" "$parallel.config.strategy=fixed"
   "$parallel.config.fixed.parallelism=5")
