@@ -11,7 +11,7 @@ use broker::{Endpoint, FormattedDir, Layout, Setup, StartError};
 use bytes::Bytes;
 use client::Client;
 use config::{BrokerConfig, Properties};
-use reactor::sim::{NodeId, Sim};
+use reactor::sim::{Latencies, NodeId, Sim};
 use records::{BatchBuilder, BatchIter, RecordData, Scratch};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -223,6 +223,51 @@ fn what_was_acknowledged_is_there_after_any_end() {
     for seed in seeds(6) {
         println!("seed {seed}");
         story(seed);
+    }
+}
+
+/// A disk that takes longer than an append may: it is answered in its time, with an error, and the broker goes on when the disk
+/// does.
+#[test]
+fn an_append_whose_promise_takes_too_long_is_answered_with_an_error() {
+    for seed in seeds(3) {
+        let mut sim = Sim::new(seed);
+        let layout = Layout { data_cores: 2, controller_core: CoreId(2) };
+        let broker = add_broker(&mut sim, layout, "durable", &[]);
+        let clients = sim.add_client();
+        let addr = SocketAddr::new(sim.ip(broker), PORT);
+        let mut client = sim.run(clients, LIMIT, async move {
+            let mut client = loop {
+                match Client::connect(addr).await {
+                    Ok(client) => break client,
+                    Err(_) => reactor::sleep(Duration::from_millis(5)).await,
+                }
+            };
+            client.create_topics(&TOPICS).await.expect("the broker answers");
+            assert_eq!(client.produce("b", 0, batch(b"number 1")).await.expect("an answer"), Ok(0));
+            client
+        });
+        let minute = Duration::from_secs(60).as_nanos() as u64;
+        sim.set_latencies(Latencies { sync_ns: (minute, minute), ..Latencies::default() });
+        let mut client = sim.run(clients, LIMIT, async move {
+            let began = reactor::now();
+            let answer = client.produce("b", 0, batch(b"number 2")).await.expect("an answer");
+            let waited_ms = reactor::now().mono_ms() - began.mono_ms();
+            assert_eq!(answer, Err(ErrorCode::REQUEST_TIMED_OUT), "seed {seed}");
+            assert!((30_000..31_000).contains(&waited_ms), "seed {seed}: asked for 30 s, after {waited_ms} ms");
+            client
+        });
+        sim.set_latencies(Latencies::default());
+        sim.run_for(Duration::from_nanos(2 * minute));
+        sim.run(clients, LIMIT, async move {
+            // What was given up is in the log all the same: nobody said that it is not.
+            assert_eq!(client.produce("b", 0, batch(b"number 3")).await.expect("an answer"), Ok(2), "seed {seed}");
+            let known = Rc::new(RefCell::new(Known::default()));
+            for (offset, value) in [(0, b"number 1"), (1, b"number 2"), (2, b"number 3")] {
+                known.borrow_mut().acknowledged.insert(("b", 0, offset), value.to_vec());
+            }
+            check(addr, known).await;
+        });
     }
 }
 

@@ -378,6 +378,11 @@ impl Sim {
         self.nodes[node.0].running[core.index()].core.counters.read()
     }
 
+    /// How long things take from now on.
+    pub fn set_latencies(&mut self, latencies: Latencies) {
+        self.world.state.borrow_mut().latencies = latencies;
+    }
+
     /// Makes a node's disk fail from now on.
     pub fn inject_fault(&mut self, node: NodeId, fault: Fault) {
         self.world.state.borrow_mut().nodes[node.0].disk.faults.push(fault);
