@@ -227,7 +227,6 @@ async fn data_core(
     opened: &Opened,
 ) -> Result<Rc<DataCore>, StartError> {
     let own = &setup.config.own;
-    let cores = usize::from(setup.layout.data_cores);
     let durability = match own.durability {
         Durability::Durable => log::Durability::Durable,
         Durability::Written => log::Durability::Written,
@@ -236,7 +235,8 @@ async fn data_core(
     let mut all_logs = Vec::with_capacity(setup.dirs.len());
     for (dir, start) in setup.dirs.iter().zip(&opened.dirs) {
         let mut config = LogCoreConfig::new(dir.path.clone(), id, durability, start.clone());
-        let share = usize::try_from(own.tail_cache_bytes).unwrap_or(usize::MAX) / cores / setup.dirs.len();
+        let share = own.tail_share(setup.layout.data_cores, setup.dirs.len());
+        let share = usize::try_from(share).unwrap_or(usize::MAX);
         config.journal = Some(JournalConfig {
             file_bytes: u32::try_from(own.journal_file_bytes).unwrap_or(JOURNAL_FILE_BYTES_MAX),
             files_max: own.journal_files,
@@ -258,7 +258,7 @@ async fn data_core(
         dirs,
     });
     let limits = CacheLimits {
-        slots: (setup.config.fetch.session_slots as usize / cores).max(1),
+        slots: (setup.config.fetch.session_slots as usize / usize::from(setup.layout.data_cores)).max(1),
         eviction_ms: SESSION_EVICTION_MS,
         modulus: i32::from(setup.layout.data_cores),
         residue: i32::from(id.0),
@@ -322,8 +322,12 @@ fn bound_endpoints(endpoints: &[Endpoint], listeners: &[Listener]) -> Vec<Endpoi
 
 fn net_limits(setup: &Setup) -> NetLimits {
     let net = &setup.config.net;
-    let memory = net.queued_request_bytes_max.unwrap_or(setup.config.own.request_memory_bytes);
-    let share = usize::try_from(memory).unwrap_or(usize::MAX) / usize::from(setup.layout.data_cores);
+    let cores = setup.layout.data_cores;
+    let share = match net.queued_request_bytes_max {
+        Some(all) => all / u64::from(cores),
+        None => setup.config.own.request_share(cores),
+    };
+    let share = usize::try_from(share).unwrap_or(usize::MAX);
     let small = (share / SMALL_SHARE).max(SMALL_FRAME_BYTES_MAX);
     NetLimits {
         frame_bytes_max: net.request_max_bytes as usize,

@@ -35,6 +35,13 @@ pub enum ControllerCore {
 /// CPUs from which on the controller gets one of its own: with fewer, it would take more than a quarter of the machine.
 const DEDICATED_CONTROLLER_CPUS_MIN: usize = 4;
 
+/// What a core has of request memory, and of recent data, where nobody says otherwise, in bytes. Machines with more cores have
+/// more memory, and a core needs as much of it, however many others there are.
+const MEMORY_PER_CORE: u64 = 32 << 20;
+
+/// The least of recent data that a core has for each log directory, in bytes: some pieces of what is written at a time.
+const TAIL_PER_DIR_MIN: u64 = 8 << 20;
+
 /// The `odradek.*` options.
 #[derive(Clone, PartialEq, Debug)]
 pub struct OwnConfig {
@@ -46,9 +53,9 @@ pub struct OwnConfig {
     pub controller_core: ControllerCore,
     /// `odradek.core.pinning`.
     pub core_pinning: bool,
-    /// `odradek.request.memory.bytes`: all cores together.
+    /// `odradek.request.memory.bytes`: all cores together; 0 goes by their number. See [`OwnConfig::request_share`].
     pub request_memory_bytes: u64,
-    /// `odradek.tail.cache.bytes`: all cores together.
+    /// `odradek.tail.cache.bytes`: all cores together; 0 goes by their number. See [`OwnConfig::tail_share`].
     pub tail_cache_bytes: u64,
     /// `odradek.journal.file.bytes`.
     pub journal_file_bytes: u64,
@@ -83,6 +90,22 @@ impl OwnConfig {
             ring_entries: values.count("odradek.ring.entries"),
             log_level: values.text("odradek.log.level").to_owned(),
             metrics_listener: values.text_or_none("odradek.metrics.listener").map(str::to_owned),
+        }
+    }
+
+    /// Bytes that the requests of one of `cores` data cores may hold.
+    pub fn request_share(&self, cores: u16) -> u64 {
+        match self.request_memory_bytes {
+            0 => MEMORY_PER_CORE,
+            all => all / u64::from(cores),
+        }
+    }
+
+    /// Bytes of recent data that one of `cores` data cores keeps for each of `dirs` log directories.
+    pub fn tail_share(&self, cores: u16, dirs: usize) -> u64 {
+        match self.tail_cache_bytes {
+            0 => (MEMORY_PER_CORE / dirs as u64).max(TAIL_PER_DIR_MIN),
+            all => all / u64::from(cores) / dirs as u64,
         }
     }
 

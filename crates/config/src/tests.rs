@@ -156,6 +156,22 @@ fn cores_are_laid_out() {
 }
 
 #[test]
+fn memory_goes_by_the_number_of_cores_unless_it_is_set() {
+    let (by_cores, set) =
+        (config("").unwrap().own, "odradek.request.memory.bytes=67108864\nodradek.tail.cache.bytes=67108864\n");
+    let set = config(set).unwrap().own;
+    for cores in [1, 2, 64] {
+        assert_eq!((by_cores.request_share(cores), by_cores.tail_share(cores, 1)), (32 << 20, 32 << 20));
+        let share = (64 << 20) / u64::from(cores);
+        assert_eq!(
+            (set.request_share(cores), set.tail_share(cores, 1), set.tail_share(cores, 4)),
+            (share, share, share / 4)
+        );
+    }
+    assert_eq!((by_cores.tail_share(2, 2), by_cores.tail_share(2, 12)), (16 << 20, 8 << 20), "each directory has some");
+}
+
+#[test]
 fn a_listener_may_have_limits_of_its_own() {
     let all = config("").unwrap().net;
     assert!(all.listener_connections.is_empty());
