@@ -9,7 +9,7 @@ import org.apache.kafka.common.serialization.StringDeserializer;
 
 /**
  * Members of one group in one process, told line by line what to do: "join FROM TO" starts the members of these numbers at
- * once, "leave FROM TO" closes them. Says "owned MEMBER PARTITION ..." whenever what a member owns has changed, "left MEMBER"
+ * once, "leave FROM TO" closes them. Says "owned MEMBER PARTITION ..." whenever what a member owns may have changed, "left MEMBER"
  * when it is closed, and "read VALUE" for each record that it committed. Anything else that it says is a fault.
  *
  * Arguments: bootstrap servers, topic, group, then properties of the consumer as name=value.
@@ -27,6 +27,8 @@ public final class Members {
         final int number;
         final AtomicBoolean stop = new AtomicBoolean();
         Set<TopicPartition> owned = Set.of();
+        /** A member may lose all it has and be given the same again within one poll; that is said too. */
+        boolean rebalanced;
 
         Member(int number) {
             this.number = number;
@@ -34,7 +36,8 @@ public final class Members {
         }
 
         void note(Set<TopicPartition> now) {
-            if (now.equals(owned)) return;
+            if (now.equals(owned) && !rebalanced) return;
+            rebalanced = false;
             owned = Set.copyOf(now);
             say("owned " + number + owned.stream().map(t -> " " + t.partition()).sorted().collect(Collectors.joining()));
         }
@@ -59,7 +62,10 @@ public final class Members {
             own.putAll(properties);
             own.put("client.id", "member-" + number);
             try (KafkaConsumer<String, String> consumer = new KafkaConsumer<>(own, new StringDeserializer(), new StringDeserializer())) {
-                consumer.subscribe(List.of(topic));
+                consumer.subscribe(List.of(topic), new ConsumerRebalanceListener() {
+                    @Override public void onPartitionsRevoked(Collection<TopicPartition> partitions) { rebalanced = true; }
+                    @Override public void onPartitionsAssigned(Collection<TopicPartition> partitions) { rebalanced = true; }
+                });
                 while (!stop.get()) {
                     ConsumerRecords<String, String> records = consumer.poll(Duration.ofMillis(100));
                     note(consumer.assignment());

@@ -235,16 +235,14 @@ async fn data_core(
     let mut all_logs = Vec::with_capacity(setup.dirs.len());
     for (dir, start) in setup.dirs.iter().zip(&opened.dirs) {
         let mut config = LogCoreConfig::new(dir.path.clone(), id, durability, start.clone());
-        let share = own.tail_share(setup.layout.data_cores, setup.dirs.len());
-        let share = usize::try_from(share).unwrap_or(usize::MAX);
+        let (cores, of_dirs) = (setup.layout.data_cores, setup.dirs.len());
+        let bytes = |share: u64| usize::try_from(share).unwrap_or(usize::MAX);
         config.journal = Some(JournalConfig {
             file_bytes: u32::try_from(own.journal_file_bytes).unwrap_or(JOURNAL_FILE_BYTES_MAX),
             files_max: own.journal_files,
         });
-        if share > 0 {
-            config.tail_bytes_max = share;
-            config.unwritten_bytes_max = share / 2;
-        }
+        config.tail_bytes_max = bytes(own.tail_share(cores, of_dirs));
+        config.unwritten_bytes_max = bytes(own.unwritten_share(cores, of_dirs));
         let logs = LogCore::open(config).await;
         let logs = logs.map_err(|error| StartError::Dir { path: dir.path.clone(), error: error.to_string() })?;
         all_logs.push(logs.clone());

@@ -42,6 +42,13 @@ const MEMORY_PER_CORE: u64 = 32 << 20;
 /// The least of recent data that a core has for each log directory, in bytes: some pieces of what is written at a time.
 const TAIL_PER_DIR_MIN: u64 = 8 << 20;
 
+/// Bytes that may wait to be written to segments, all cores together and behind the journal, where nobody says otherwise: more cores do
+/// not make the disk faster.
+const UNWRITTEN: u64 = 32 << 20;
+
+/// The least of them that a core has for each log directory: some of the largest writes.
+const UNWRITTEN_PER_DIR_MIN: u64 = 4 << 20;
+
 /// The `odradek.*` options.
 #[derive(Clone, PartialEq, Debug)]
 pub struct OwnConfig {
@@ -106,6 +113,15 @@ impl OwnConfig {
         match self.tail_cache_bytes {
             0 => (MEMORY_PER_CORE / dirs as u64).max(TAIL_PER_DIR_MIN),
             all => all / u64::from(cores) / dirs as u64,
+        }
+    }
+
+    /// Bytes of them that may not be in a segment yet.
+    pub fn unwritten_share(&self, cores: u16, dirs: usize) -> u64 {
+        let half = self.tail_share(cores, dirs) / 2;
+        match self.tail_cache_bytes {
+            0 => (UNWRITTEN / u64::from(cores) / dirs as u64).max(UNWRITTEN_PER_DIR_MIN).min(half),
+            _ => half,
         }
     }
 

@@ -168,6 +168,9 @@ fn memory_goes_by_the_number_of_cores_unless_it_is_set() {
             (share, share, share / 4)
         );
     }
+    let unwritten = |own: &OwnConfig, cores, dirs| own.unwritten_share(cores, dirs) >> 20;
+    assert_eq!([1, 2, 4, 64].map(|cores| unwritten(&by_cores, cores, 1)), [16, 16, 8, 4], "one disk for all of them");
+    assert_eq!((unwritten(&by_cores, 2, 12), unwritten(&set, 2, 1), unwritten(&set, 16, 1)), (4, 16, 2));
     assert_eq!((by_cores.tail_share(2, 2), by_cores.tail_share(2, 12)), (16 << 20, 8 << 20), "each directory has some");
 }
 
