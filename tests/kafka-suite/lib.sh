@@ -16,11 +16,22 @@ run() {
       "${@:i:classes_per_jvm_max}" | tee -a "$lines" || true
   done
 }
-# Tests (class, method) that passed in every variant.
-passed() {
-  awk '{ verdict = substr($0, 1, 4); split(substr($0, 6), word, /[# ]/); test = word[1] "\t" word[2] }
-    verdict == "PASS" { passed[test] } verdict == "FAIL" || verdict == "N/A " { other[test] }
-    END { for (test in passed) if (!(test in other)) print test }' "$1" | sort -u
+# The tests in the lines of a run: class, method, verdict and number of variants. A test passes when every variant of it does.
+verdicts() {
+  awk '{ verdict = substr($0, 1, 4) }
+    verdict == "PASS" || verdict == "FAIL" || verdict == "N/A " {
+      split(substr($0, 6), word, /[# ]/); test = word[1] "\t" word[2]; runs[test]++
+      if (verdict != "PASS") bad[test] = verdict == "FAIL" ? "FAIL" : "N/A"
+    }
+    END { for (test in runs) print test "\t" (test in bad ? bad[test] : "PASS") "\t" runs[test] }' "$1" | sort
 }
-# Whether a class runs beside others.
-waits_mostly() { case $1 in org.apache.kafka.streams.*) ;; *) return 1 ;; esac; }
+# Tests (class, method) that passed.
+passed() { verdicts "$1" | awk -F'\t' '$3 == "PASS" { print $1 "\t" $2 }'; }
+# Divides classes into those that run one after the other and those that mostly wait and run side by side.
+divide() {
+  local class
+  alone=() together=()
+  for class; do
+    case $class in org.apache.kafka.streams.*) together+=("$class") ;; *) alone+=("$class") ;; esac
+  done
+}

@@ -226,7 +226,9 @@ async fn data_core(
     mesh: Rc<Mesh>,
     opened: &Opened,
 ) -> Result<Rc<DataCore>, StartError> {
-    let own = &setup.config.own;
+    let (own, cores, dir_count) = (&setup.config.own, setup.layout.data_cores, setup.dirs.len());
+    let tail_bytes_max = as_size(own.tail_share(cores, dir_count));
+    let unwritten_bytes_max = as_size(own.unwritten_share(cores, dir_count));
     let durability = match own.durability {
         Durability::Durable => log::Durability::Durable,
         Durability::Written => log::Durability::Written,
@@ -235,14 +237,12 @@ async fn data_core(
     let mut all_logs = Vec::with_capacity(setup.dirs.len());
     for (dir, start) in setup.dirs.iter().zip(&opened.dirs) {
         let mut config = LogCoreConfig::new(dir.path.clone(), id, durability, start.clone());
-        let (cores, of_dirs) = (setup.layout.data_cores, setup.dirs.len());
-        let bytes = |share: u64| usize::try_from(share).unwrap_or(usize::MAX);
         config.journal = Some(JournalConfig {
             file_bytes: u32::try_from(own.journal_file_bytes).unwrap_or(JOURNAL_FILE_BYTES_MAX),
             files_max: own.journal_files,
         });
-        config.tail_bytes_max = bytes(own.tail_share(cores, of_dirs));
-        config.unwritten_bytes_max = bytes(own.unwritten_share(cores, of_dirs));
+        config.tail_bytes_max = tail_bytes_max;
+        config.unwritten_bytes_max = unwritten_bytes_max;
         let logs = LogCore::open(config).await;
         let logs = logs.map_err(|error| StartError::Dir { path: dir.path.clone(), error: error.to_string() })?;
         all_logs.push(logs.clone());
@@ -251,14 +251,14 @@ async fn data_core(
     let partitions = PartitionCore::new(PartitionCoreConfig {
         broker_id: setup.config.node_id,
         core: id,
-        cores: setup.layout.data_cores,
+        cores,
         broker: setup.config.clone(),
         dirs,
     });
     let limits = CacheLimits {
-        slots: (setup.config.fetch.session_slots as usize / usize::from(setup.layout.data_cores)).max(1),
+        slots: (setup.config.fetch.session_slots as usize / usize::from(cores)).max(1),
         eviction_ms: SESSION_EVICTION_MS,
-        modulus: i32::from(setup.layout.data_cores),
+        modulus: i32::from(cores),
         residue: i32::from(id.0),
     };
     let core = Rc::new(DataCore::new(DataCoreParts {
@@ -318,14 +318,18 @@ fn bound_endpoints(endpoints: &[Endpoint], listeners: &[Listener]) -> Vec<Endpoi
     endpoints.iter().zip(listeners).map(bound).collect()
 }
 
+/// A size in memory; what no address space has is as much as there is.
+fn as_size(bytes: u64) -> usize {
+    usize::try_from(bytes).unwrap_or(usize::MAX)
+}
+
 fn net_limits(setup: &Setup) -> NetLimits {
     let net = &setup.config.net;
     let cores = setup.layout.data_cores;
     let share = match net.queued_request_bytes_max {
-        Some(all) => all / u64::from(cores),
-        None => setup.config.own.request_share(cores),
+        Some(all) => as_size(all / u64::from(cores)),
+        None => as_size(setup.config.own.request_share(cores)),
     };
-    let share = usize::try_from(share).unwrap_or(usize::MAX);
     let small = (share / SMALL_SHARE).max(SMALL_FRAME_BYTES_MAX);
     NetLimits {
         frame_bytes_max: net.request_max_bytes as usize,

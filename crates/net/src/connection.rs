@@ -2,6 +2,7 @@
 //!
 //! Both halves are futures of one task, so handing a response from one to the other costs no wake-up.
 
+use crate::counts::Counted;
 use crate::frame::{FrameError, FrameReader, Progress};
 use crate::registry::{NetCore, Registry};
 use crate::service::{ConnectionInfo, Outgoing, Reply, Request, Response, Service};
@@ -147,9 +148,8 @@ enum End {
 }
 
 /// Serves a connection until it ends.
-pub(crate) async fn serve<S: Service>(core: Rc<NetCore<S>>, stream: TcpStream, info: ConnectionInfo) {
-    let is_protected = core.service.limits(&info.listener).is_protected;
-    let link = Rc::new(Link::new(stream, reactor::now().mono_ms(), is_protected));
+pub(crate) async fn serve<S: Service>(core: Rc<NetCore<S>>, stream: TcpStream, info: ConnectionInfo, counted: Counted) {
+    let link = Rc::new(Link::new(stream, reactor::now().mono_ms(), counted.is_protected));
     let registered = Registry::enter(&core.registry, info.id, link.clone());
     let session = Rc::new(core.service.open(info.clone()));
     let end = run(&core, &link, &session).await;

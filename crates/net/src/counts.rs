@@ -113,12 +113,13 @@ pub struct ConnectionCounts(Arc<Shared>);
 #[derive(Debug)]
 pub(crate) struct Counted {
     counts: ConnectionCounts,
-    listener: usize,
+    listener: u32,
+    pub is_protected: bool,
 }
 
 impl Drop for Counted {
     fn drop(&mut self) {
-        let (listener, all) = self.counts.gates(self.listener);
+        let (listener, all) = self.counts.gates(self.listener as usize);
         listener.uncount();
         all.uncount();
     }
@@ -155,7 +156,8 @@ impl ConnectionCounts {
             own.uncount();
             return Err(Full::Connections);
         }
-        let counted = Counted { counts: self.clone(), listener };
+        let is_protected = limits.is_protected;
+        let counted = Counted { counts: self.clone(), listener: listener as u32, is_protected };
         own.try_pace(limits.own.per_second, limits.burst_ns, now_ns).map_err(Full::Rate)?;
         if !limits.is_protected {
             all.try_pace(limits.all.per_second, limits.burst_ns, now_ns).map_err(|ns| {

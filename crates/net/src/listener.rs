@@ -98,7 +98,7 @@ impl Listener {
     fn accepted<S: Service>(&self, core: &Rc<NetCore<S>>, counted: Counted, stream: TcpStream, peer: SocketAddr) {
         let local = stream.local_addr().unwrap_or(self.socket.local_addr());
         let info = ConnectionInfo { id: core.next_connection_id(), peer, local, listener: self.name.clone() };
-        let task = Accepted { core: core.clone(), stream, info, _counted: counted };
+        let task = Accepted { core: core.clone(), stream, info, counted };
         match core.service.enter(peer.ip()) {
             Enter::Free => spawn(Class::Latency, task.serve()).detach(),
             Enter::Asked(answer) => spawn(Class::Latency, task.serve_if(answer)).detach(),
@@ -111,12 +111,12 @@ struct Accepted<S: Service> {
     core: Rc<NetCore<S>>,
     stream: TcpStream,
     info: ConnectionInfo,
-    _counted: Counted,
+    counted: Counted,
 }
 
 impl<S: Service> Accepted<S> {
     async fn serve(self) {
-        connection::serve(self.core, self.stream, self.info).await;
+        connection::serve(self.core, self.stream, self.info, self.counted).await;
     }
 
     async fn serve_if(self, answer: Pin<Box<dyn Future<Output = bool>>>) {

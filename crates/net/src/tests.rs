@@ -540,7 +540,7 @@ fn an_idle_connection_keeps_no_large_buffer() {
 
 #[test]
 fn an_idle_connection_is_small() {
-    fn size<A, B, C, F: Future>(_: fn(A, B, C) -> F) -> usize {
+    fn size<A, B, C, D, F: Future>(_: fn(A, B, C, D) -> F) -> usize {
         size_of::<F>()
     }
     let bytes = size(crate::connection::serve::<Rc<Echo>>);

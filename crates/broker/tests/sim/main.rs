@@ -98,14 +98,21 @@ fn batch(value: &[u8]) -> Bytes {
     builder.build().expect("a batch")
 }
 
+/// A connection, as soon as there is one to be had.
+async fn connected(addr: SocketAddr) -> Client {
+    loop {
+        match Client::connect(addr).await {
+            Ok(client) => return client,
+            Err(_) => reactor::sleep(Duration::from_millis(5)).await,
+        }
+    }
+}
+
 /// A client that appends until its connection breaks, and connects again; aborted with the broker's life.
 async fn produce(addr: SocketAddr, known: Rc<RefCell<Known>>, seed: u64) {
     let mut prng = Prng::new(seed);
     loop {
-        let Ok(mut client) = Client::connect(addr).await else {
-            reactor::sleep(Duration::from_millis(5)).await;
-            continue;
-        };
+        let mut client = connected(addr).await;
         let Ok(errors) = client.create_topics(&TOPICS).await else { continue };
         for error in errors {
             assert!(matches!(error, ErrorCode::NONE | ErrorCode::TOPIC_ALREADY_EXISTS), "{error}");
@@ -136,12 +143,7 @@ async fn produce(addr: SocketAddr, known: Rc<RefCell<Known>>, seed: u64) {
 
 /// Reads everything, and looks for every acknowledged record where it was acknowledged.
 async fn check(addr: SocketAddr, known: Rc<RefCell<Known>>) {
-    let mut client = loop {
-        match Client::connect(addr).await {
-            Ok(client) => break client,
-            Err(_) => reactor::sleep(Duration::from_millis(5)).await,
-        }
-    };
+    let mut client = connected(addr).await;
     let mut found = BTreeMap::new();
     for (topic, partitions) in TOPICS {
         for partition in 0..partitions {
@@ -237,12 +239,7 @@ fn an_append_whose_promise_takes_too_long_is_answered_with_an_error() {
         let clients = sim.add_client();
         let addr = SocketAddr::new(sim.ip(broker), PORT);
         let mut client = sim.run(clients, LIMIT, async move {
-            let mut client = loop {
-                match Client::connect(addr).await {
-                    Ok(client) => break client,
-                    Err(_) => reactor::sleep(Duration::from_millis(5)).await,
-                }
-            };
+            let mut client = connected(addr).await;
             client.create_topics(&TOPICS).await.expect("the broker answers");
             assert_eq!(client.produce("b", 0, batch(b"number 1")).await.expect("an answer"), Ok(0));
             client
