@@ -101,8 +101,8 @@ AIMS = [
     Aim("requests per CPU second, written, against the bare reactor that keeps nothing", "requests_per_cpu_s", SMALL, WRITTEN, "reactor",
         0.6, False),
     Aim("p99.9 at half of Kafka's maximum, written", "p99_9_ms", ("1 KiB, 16 partitions, 50 % of Kafka's maximum",), WRITTEN, KAFKA,
-        1 / 5, True, "some passes have one stall of milliseconds in their three seconds, while their p99 stays below one, and others have none; "
-        "it is not the mapped journal's page faults, of which there are a few hundred a second and no more while it lasts"),
+        1 / 5, True, "the cause is not known yet: some passes have one stall of 6-12 ms in their three seconds, and others none; of two runs of 15 s on an idle machine "
+        "with the same page faults second by second, one had such a stall, so that these are not it"),
     Aim("end-to-end p99, written", "p99_ms", ("end to end, 1 KiB, 6 partitions, 10,000 records/s",), WRITTEN, KAFKA, 1 / 2, True),
     Aim("records/s, written", "records_per_s", unlimited, WRITTEN, KAFKA, 1, False),
     Aim("seconds to drain a cold backlog, written", "drain_s", COLD, WRITTEN, KAFKA, 1 / 2, True,
