@@ -22,6 +22,7 @@ import readme
 import report
 import workloads
 from broker import Failed
+from hiccups import Hiccups
 from systems import DEFAULT, FULL, SYSTEMS, TANSU
 
 # set: seconds of a measurement, of its warm-up, passes, share of the sizes in the table
@@ -226,6 +227,9 @@ def measure(args):
         "left_out": left_out,
         "command": " ".join(["scripts/bench", *told(sys.argv[3:])]), "machine": machine.describe(args.disk, args.root, context.binary),
     }
+    context.hiccups = Hiccups(args.disk)
+    if context.hiccups.why:
+        left_out.append(f"whether the machine itself stood still is not known: {context.hiccups.why}")
     run = passes.Run(context, out, meta, args.repeats is not None)
     for line in left_out:
         passes.say(line)
@@ -249,6 +253,7 @@ def measure(args):
         passes.say(f"scripts/bench: {error}")
         status = 1
     finally:
+        context.hiccups.stop()
         run.save()
         report.write(out, meta, run.samples)
         passes.say(f"written to {out}: report.md, samples.json, plots/")

@@ -30,6 +30,7 @@ FIGURES = {
     "rss_peak_mib": ("RSS peak MiB", 1, False),
     "page_cache_mib": ("page cache grown MiB", 1, None),
     "foreign_cores": ("cores others used", 1, None),
+    "still_ms": ("machine stood still, ms at most", 1, None),
     "unsent_share": ("due but unsent", 1, False),
     "start_s": ("seconds to ready", 1, False),
     "stop_s": ("seconds to stop", 1, False),
@@ -64,7 +65,7 @@ FIGURES = {
 COLUMNS = ["records_per_s", "mib_per_s", "requests_per_s", "p50_ms", "p99_ms", "p99_9_ms", "p99_99_ms", "max_ms",
            "broker_cpu_s_per_gib", "broker_user_s_per_gib", "broker_system_s_per_gib", "requests_per_cpu_s",
            "broker_cpu_s_per_million_requests", "broker_cores", "client_cores", "disk_bytes_per_byte", "flushes_per_s",
-           "switches_per_request", "rss_mib", "rss_peak_mib", "page_cache_mib", "foreign_cores", "unsent_share", "start_s", "stop_s",
+           "switches_per_request", "rss_mib", "rss_peak_mib", "page_cache_mib", "foreign_cores", "still_ms", "unsent_share", "start_s", "stop_s",
            "restart_s", "metadata_ms", "idle_cores", "open_files", "maps", "drain_s", "backlog_mib", "memory_limit_mib", "cache_room_mib", "p99_before_ms", "p99_during_ms",
            "stable_s", "stable_cpu_s", "roll_s", "roll_step_ms", "roll_cpu_s", "heartbeats_per_s", "heartbeats_per_cpu_s",
            "bytes_per_member", "commits_per_s", "commits_per_cpu_s", "bytes_per_commit", "loaded_s", "load_s", "rebalance_s"]

@@ -50,6 +50,20 @@ class Run:
         temporary.write_text(json.dumps({"meta": self.meta, "samples": self.samples}, separators=(",", ":")) + "\n")
         os.replace(temporary, self.out / "samples.json")
 
+    def hiccups_of(self, sample, begun):
+        """The longest time, in ms, that the machine itself stood still while a sample was measured: by what its tool says of that
+        time, or else since `begun`. None where that is not watched."""
+        took, result = time.monotonic() - begun, sample.get("perf") or {}
+        begin, end = time.time() - took, time.time()
+        if result.get("started_ms") and result.get("elapsed_s"):
+            begin = result["started_ms"] / 1000
+            end = begin + result["elapsed_s"]
+        seen = self.context.hiccups.between(begin, end)
+        if seen is None:
+            return None
+        self.meta.setdefault("hiccups", []).extend(seen)
+        return max((late for _, late in seen), default=0.0)
+
     def clock(self):
         spent = time.monotonic() - self.begun
         left = spent / self.done * (self.total - self.done) if self.done else 0
@@ -128,6 +142,8 @@ def one_row(run, broker, name, number, row):
         sample = {"failed": f"{type(error).__name__}: {error}"}
     if (status := broker.process.poll()) is not None:
         sample["failed"] = f"{name} ended by itself with {status}: {broker.last_words()}; {sample.get('failed', '')}"
+    if (late := run.hiccups_of(sample, begun)) is not None:
+        sample["still_ms"] = late
     sample["limit"] = figures.bound(sample, run.context.cpus)
     sample["took_s"] = round(time.monotonic() - begun, 2)
     run.done += 1

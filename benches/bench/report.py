@@ -5,6 +5,7 @@ import shutil
 import sys
 
 import aims
+import hiccups
 import plots
 import workloads
 from figures import COLUMNS, FIGURES, number
@@ -182,6 +183,8 @@ def head(meta):
     for name in meta["systems"]:
         lines.append(f"- `{name}`: {SYSTEMS[name].rung}; {SYSTEMS[name].note}")
     lines += [f"- {line}" for line in meta.get("left_out") or []]
+    if "hiccups" in meta:
+        lines.append(f"- {hiccups.told(meta['hiccups'])}")
     base = meta.get("baseline") or {}
     for row, reached in base.get("records_per_s", {}).items():
         lines.append(f"- the maximum of {base['system']} in \"{row}\", of which rates are a part: {reached:,.0f} records/s")

@@ -20,6 +20,7 @@ import cgroup
 import compare
 import estimate
 import figures
+import hiccups
 import hot
 import passes
 import plots
@@ -257,6 +258,54 @@ class Tests(unittest.TestCase):
                 self.assertFalse(Path(f"/proc/{started.read_text().strip()}").exists())
                 self.assertEqual(list((folder / "disk").iterdir()), [])
                 self.assertIn("Cut short: interrupted", (folder / "out/report.md").read_text())
+
+    def test_a_process_that_could_not_run_is_a_hiccup(self):
+        with tempfile.TemporaryDirectory() as folder:
+            watching, begin = hiccups.Hiccups(folder), time.time()
+            try:
+                if watching.why:
+                    self.assertIsNone(watching.between(0, begin))
+                    return
+                child, seen = watching.children[0], []
+                # Until it has started and been kept from running once.
+                while not any(late > 40 for _, late in seen):
+                    self.assertIsNone(child.poll())
+                    os.kill(child.pid, signal.SIGSTOP)
+                    time.sleep(0.05)
+                    os.kill(child.pid, signal.SIGCONT)
+                    time.sleep(0.01)
+                    seen = watching.between(begin, time.time())
+                self.assertEqual(watching.between(begin - 20, begin - 10), [])
+            finally:
+                watching.stop()
+            self.assertEqual(list(Path(folder).iterdir()), [])
+            self.assertFalse(Path(f"/proc/{child.pid}").exists())
+
+    def test_hiccups_at_one_place_of_a_period_are_told_apart(self):
+        placed = [[1000 + n * 0.7 + 0.085, 3.0] for n in range(10)]
+        spread = [[1000 + n * 0.73, 3.0] for n in range(10)]
+        self.assertAlmostEqual(hiccups.concentration([when for when, _ in placed]), 1, 3)
+        self.assertLess(hiccups.concentration([when for when, _ in spread]), 0.1)
+        self.assertIn("10 times for more than 1 ms while something was measured, 3.0 ms at most", hiccups.told(placed))
+        self.assertIn("one place of every 100 ms", hiccups.told(placed))
+        for other in (spread, placed[:3]):
+            self.assertNotIn("one place", hiccups.told(other))
+        self.assertIn("never stood still", hiccups.told([]))
+        self.assertEqual(hiccups.concentration([]), 0)
+
+    def test_a_tail_is_also_told_without_the_standstills_of_the_machine(self):
+        row = "1 KiB, 16 partitions, 50 % of Kafka's maximum"
+        samples = [sample(name, row, number, p99_9_ms=tail, still_ms=still) for name, number, tail, still in (
+            ("odradek-written", 1, 12, 11), ("odradek-written", 2, 6, 5), ("odradek-written", 3, 1, 0.0),
+            ("kafka", 1, 5, 0.0), ("kafka", 2, 5, 1.5), ("kafka", 3, 20, 15))]
+        text = report.markdown({**META, "hiccups": [[1.0, 11.0]]}, samples, [])
+        self.assertIn("no more than 2 ms (1 of 3 of odradek-written, 2 of 3 of kafka) it is x0.2.", text)
+        self.assertIn("the machine itself stood still once for more than 1 ms", text)
+        self.assertIn("| 6 (1-12) | 5 (0-11) |", text)
+        text = report.markdown(META, samples[:2] + samples[3:], [])
+        self.assertIn("(0 of 2 of odradek-written, 2 of 3 of kafka) there are too few to compare", text)
+        unwatched = [{k: v for k, v in s.items() if k != "still_ms"} for s in samples]
+        self.assertNotIn("stood still for no more", report.markdown(META, unwatched, []))
 
     def test_the_ceiling_is_told_apart_from_brokers(self):
         samples = [sample("odradek-written", SMALL, 1, requests_per_cpu_s=70, records_per_s=5),
