@@ -72,9 +72,17 @@ row("100 B, 1 producer, acks=0", "produce", "full", f"{MATRIX} --acks 0")
 row("100 B, 1 producer, acks=1", "produce", "full", f"{MATRIX} --acks 1")
 row("100 B, 1 producer, acks=all", "produce", "quick full", f"{MATRIX} --acks all --idempotent", control=True)
 row("100 B, 3 producers, acks=all", "produce", "full", f"{MATRIX} --acks all --idempotent --producers 3")
+# The same at a rate that Kafka reaches, for the latency. What has an fsync for each batch does not: it would measure its own queue.
+RATED = {"passes_max": 1, "without": ("kafka-flush1",)}
+for name, args in (("1 producer, acks=0", "--acks 0"), ("1 producer, acks=1", "--acks 1"), ("1 producer, acks=all", "--acks all --idempotent"),
+                   ("3 producers, acks=all", "--acks all --idempotent --producers 3")):
+    row(f"100 B, {name}, 100,000 records/s", "produce", "full", f"{MATRIX} --linger-ms 1 {args}", rate=100_000, **RATED)
 row("100 B, 1 consumer", "drain", "full", "--partitions 6 --record-size 100", extra={"bytes": 512 << 20, "consumers": 1}, note=JUST_WRITTEN)
 row("100 B, 3 consumers", "drain", "full", "--partitions 6 --record-size 100", extra={"bytes": 512 << 20, "consumers": 3}, note=JUST_WRITTEN)
 row("100 B, producer and consumer", "e2e", "full", f"{MATRIX} --acks all --idempotent")
+for consumers in (1, 3):
+    row(f"100 B, producer and {of(consumers, 'consumer')}, 100,000 records/s", "e2e", "full",
+        f"{MATRIX} --linger-ms 1 --acks all --idempotent --consumers {consumers}", rate=100_000, **RATED)
 
 # 1 KiB over more and more partitions, at the maximum and below it.
 KIB = "--record-size 1k --batch-size 16k --producers 4 --acks all --idempotent"
@@ -96,6 +104,8 @@ row("end to end, 1 KiB, 6 partitions, 10,000 records/s", "e2e", "quick full",
 row("64 producers, single 100 B records", "produce", "quick full",
     "--partitions 64 --record-size 100 --batch-size 1 --producers 64 --in-flight 1 --acks all --idempotent",
     ceiling=True)
+row("64 producers, single 100 B records, 10,000/s", "produce", "full",
+    "--partitions 64 --record-size 100 --batch-size 1 --producers 64 --in-flight 1 --acks all --idempotent", rate=10_000, **RATED)
 row("64 partitions, single 1 KiB records", "produce", "quick full",
     "--partitions 64 --record-size 1k --batch-size 1 --producers 1 --in-flight 5 --batches-per-request 64 --acks all --idempotent",
     ceiling=True)
@@ -103,10 +113,15 @@ for producers in (50, 100, 400):
     row(f"keys over 100 partitions, {of(producers, 'producer')}", "produce", "full",
         f"--partitions 100 --record-size 512 --producers {producers} --acks all --idempotent --spread record --linger-ms 5 "
         "--batches-per-request 100", rate=20_000, group="keys over 100 partitions", x=producers)
+row("keys over 100 partitions, 100 producers, maximum", "produce", "full",
+    "--partitions 100 --record-size 512 --producers 100 --acks all --idempotent --spread record --batches-per-request 100", passes_max=1,
+    without=("kafka-flush1",))
 for producers in (1, 10, 100):
     row(f"one hot partition, {of(producers, 'producer')}", "produce", "full",
         f"--partitions 1 --record-size 512 --batch-size 4k --producers {producers} --acks all --idempotent",
         group="one hot partition", x=producers)
+row("one hot partition, 10 producers, 20,000 records/s", "produce", "full",
+    "--partitions 1 --record-size 512 --batch-size 4k --linger-ms 1 --producers 10 --acks all --idempotent", rate=20_000, **RATED)
 row("180 partitions, small steady traffic", "produce", "full",
     "--partitions 180 --record-size 200 --producers 30 --acks all --idempotent --spread record --batches-per-request 180 --linger-ms 5",
     rate=6_000)
@@ -119,6 +134,8 @@ for readers in (1, 3, 10):
     row(f"fan-out 1:{readers}, 1 KiB, 5,000 records/s", "e2e", "full",
         f"--partitions 16 --record-size 1k --producers 2 --acks all --idempotent --fanout {readers}", rate=5_000,
         group="fan-out", x=readers)
+row("fan-out 1:3, 1 KiB, maximum", "e2e", "full",
+    "--partitions 16 --record-size 1k --producers 2 --acks all --idempotent --fanout 3", passes_max=1, without=("kafka-flush1",))
 # Larger than all the memory that the broker and its page cache have, of which the heap of Kafka leaves some hundred MiB.
 row("cold backlog drained while producers go on", "backlog", "full", "--partitions 16 --record-size 1k --producers 4 --acks all --idempotent",
     rate=("kafka", 0.5, KIB_MAX), extra={"bytes": 3 << 30}, apart=True, passes_max=2, memory=2 << 30, without=("kafka-flush1",),
@@ -128,8 +145,12 @@ row("cold backlog drained while producers go on", "backlog", "full", "--partitio
 for codec in ("gzip", "snappy", "lz4", "zstd"):
     row(f"1 KiB text, {codec}", "produce", "full",
         f"--partitions 16 --record-size 1k --batch-size 64k --producers 4 --acks all --idempotent --compression {codec} --payload text")
-row("10 MiB records", "produce", "full",
-    "--partitions 4 --record-size 10m --producers 2 --in-flight 1 --acks all --topic-config max.message.bytes=16777216")
+    row(f"1 KiB text, {codec}, 20,000 records/s", "produce", "full",
+        f"--partitions 16 --record-size 1k --batch-size 64k --producers 4 --linger-ms 5 --acks all --idempotent --compression {codec} "
+        "--payload text", rate=20_000, **RATED)
+LARGE = "--partitions 4 --record-size 10m --producers 2 --in-flight 1 --acks all --topic-config max.message.bytes=16777216"
+row("10 MiB records", "produce", "full", LARGE)
+row("10 MiB records, 10/s", "produce", "full", LARGE, rate=10, **RATED)
 
 # Idle.
 row("1,000 idle consumers", "idle", "full", "--partitions 16 --consumers 1000", passes_max=2)

@@ -5,8 +5,10 @@ use std::borrow::Cow;
 use std::hint::black_box;
 use std::sync::Arc;
 
-use base::Uuid;
+use base::{PartitionKey, Uuid};
 use bytes::Bytes;
+use log::format::index::{OffsetEntry, SparseIndex, TimeEntry};
+use log::format::journal::{CommitHeader, Link, RecordHeader, RecordKind, RecordWalk, record_len, seed};
 use metadata::{MetadataDelta, MetadataImage, Provenance};
 use purgatory::{Limits, Purgatory};
 use records::{BatchBuilder, RecordData, ValidationConfig, Validator, crc32c};
@@ -33,6 +35,10 @@ pub const CASES: &[Case] = &[
     Case { name: "validate-16-records-of-1-KiB", make: || validate(16, 1024) },
     Case { name: "decode-produce-6-partitions", make: decode_produce },
     Case { name: "encode-fetch-6-partitions", make: encode_fetch },
+    Case { name: "encode-journal-record", make: encode_journal_record },
+    Case { name: "walk-journal-commit-of-6-records", make: walk_journal_commit },
+    Case { name: "index-lookup-by-offset-in-100k", make: || index_lookup(false) },
+    Case { name: "index-lookup-by-time-in-100k", make: || index_lookup(true) },
     Case { name: "purgatory-register-wake-cancel-beside-100k", make: purgatory },
     Case { name: "image-delta-of-1-in-100k-partitions", make: image_delta },
 ];
@@ -107,6 +113,64 @@ fn encode_fetch() -> Box<dyn FnMut()> {
         let mut writer = Writer::frame();
         black_box(&response).encode(&mut writer, VERSION).expect("a valid response");
         black_box(writer.finish());
+    })
+}
+
+const COMMIT: CommitHeader =
+    CommitHeader { core: 1, run: 7, generation: 3, sequence: 11, body_len: 0, records: 0, packed: true };
+/// Bytes of the batches of one record.
+const BODY_BYTES: usize = 16 << 10;
+
+fn journal_record(partition: i32) -> RecordHeader {
+    RecordHeader {
+        kind: RecordKind::Append,
+        key: PartitionKey { topic_id: Uuid::from_bytes([7; 16]), partition },
+        leader_epoch: 5,
+        base_offset: 1000,
+        end_offset: 1016,
+        link: Link::After(0x5eed),
+        body_len: BODY_BYTES as u32,
+    }
+}
+
+fn encode_journal_record() -> Box<dyn FnMut()> {
+    let (header, seed) = (journal_record(3), seed(COMMIT.run, COMMIT.sequence));
+    Box::new(move || {
+        black_box(black_box(&header).encode(black_box(seed)));
+    })
+}
+
+fn walk_journal_commit() -> Box<dyn FnMut()> {
+    let len = record_len(BODY_BYTES);
+    let commit = CommitHeader { body_len: (len * PARTITIONS as usize) as u32, records: PARTITIONS as u32, ..COMMIT };
+    let mut body = vec![0; commit.body_len as usize];
+    for partition in 0..PARTITIONS {
+        let header = journal_record(partition).encode(seed(commit.run, commit.sequence));
+        body[len * partition as usize..][..header.len()].copy_from_slice(&header);
+    }
+    Box::new(move || {
+        let mut walk = RecordWalk::new(black_box(&commit), &body);
+        while let Some(record) = walk.next_record().expect("a whole commit") {
+            black_box(record);
+        }
+    })
+}
+
+/// An entry every 4 KiB, as of a segment of 400 MB.
+fn index_lookup(by_time: bool) -> Box<dyn FnMut()> {
+    let mut index = SparseIndex::default();
+    for i in 0..MANY as i32 {
+        index.push_offset(OffsetEntry { relative: i * 4 + 3, position: i * 4096 });
+        index.push_time(TimeEntry { timestamp: NOW_MS + i64::from(i), relative: i * 4 + 3 });
+    }
+    let mut turn = 0;
+    Box::new(move || {
+        turn = (turn + 7919) % MANY as i64;
+        if by_time {
+            black_box(index.floor_time(black_box(NOW_MS + turn)).expect("it is covered"));
+        } else {
+            black_box(index.floor(black_box(turn * 4 + 3)).expect("it is covered"));
+        }
     })
 }
 

@@ -1,5 +1,6 @@
 //! The subcommands, one file each.
 
+mod check_machine;
 mod config_docs;
 mod dump_log;
 mod format;
@@ -34,6 +35,7 @@ pub(crate) enum Command {
     Start(start::Args),
     Format(format::Args),
     Info(info::Args),
+    CheckMachine(check_machine::Args),
     DumpLog(dump_log::Args),
     Perf(Box<perf::Args>),
     RandomUuid(random_uuid::Args),
@@ -45,6 +47,7 @@ pub(crate) fn run(command: Command) -> Outcome {
         Command::Start(args) => start::run(args),
         Command::Format(args) => format::run(args),
         Command::Info(args) => info::run(args),
+        Command::CheckMachine(args) => check_machine::run(args),
         Command::DumpLog(args) => dump_log::run(args),
         Command::Perf(args) => perf::run(*args),
         Command::RandomUuid(args) => random_uuid::run(args),

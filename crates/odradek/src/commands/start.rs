@@ -6,7 +6,7 @@ use broker::Identity;
 use config::{BrokerConfig, Durability, NodeStorage, Properties};
 
 use super::{Exit, Outcome, fresh_uuid};
-use crate::machine::{Demand, Machine};
+use crate::machine::{Checked, Demand, Machine, Weight, usable_cpus};
 use crate::storage::features::Wanted;
 use crate::storage::format::{Request, Voters, format, is_fresh};
 use crate::storage::load;
@@ -76,7 +76,8 @@ pub(crate) fn run(args: Args) -> Outcome {
     serve(config, storage)
 }
 
-fn built_in(data_dir: Option<&Path>) -> Result<Properties, Exit> {
+/// The configuration of a node without a properties file.
+pub(super) fn built_in(data_dir: Option<&Path>) -> Result<Properties, Exit> {
     let directory = match data_dir {
         Some(directory) => directory.to_owned(),
         None => default_data_dir(),
@@ -148,7 +149,7 @@ fn tell_node(config: &BrokerConfig, storage: &NodeStorage) {
         tracing::info!("log directory {} has id {}", directory.path.display(), directory.id);
     }
     tracing::info!("metadata log directory {}", storage.metadata_dir.path.display());
-    let (cores, dedicated) = config.own.layout(cpus());
+    let (cores, dedicated) = config.own.layout(usable_cpus());
     tracing::info!(
         "{cores} data core{}, {}, {}",
         if cores == 1 { "" } else { "s" },
@@ -167,36 +168,15 @@ fn tell_node(config: &BrokerConfig, storage: &NodeStorage) {
 }
 
 fn tell_machine(config: &BrokerConfig) {
-    let machine = Machine::read();
-    let cpus = cpus();
-    let (cores, dedicated) = config.own.layout(cpus);
-    let demand = Demand {
-        cores: cores + u16::from(dedicated),
-        cpus,
-        ring_entries: config.own.ring_entries,
-        registered_bytes: registered_bytes(cores + u16::from(dedicated)),
-        backlog: config.net.backlog,
-        log_dirs: config.log_dirs.clone(),
-    };
-    for finding in machine.check(&demand) {
-        if finding.serious {
-            tracing::warn!("tuning: {}: {}", finding.what, finding.advice);
-        } else {
-            tracing::info!("tuning: {}: {}", finding.what, finding.advice);
+    for Checked { what, findings } in Machine::read().check(&Demand::of(config)) {
+        for finding in findings {
+            match finding.weight {
+                Weight::Serious => tracing::warn!("tuning: {what}: {}", finding.advice),
+                Weight::Minor => tracing::info!("tuning: {what}: {}", finding.advice),
+                Weight::Optional => tracing::debug!("tuning: {what}: {}", finding.advice),
+            }
         }
     }
-    tracing::debug!("interrupts go to the CPUs {} by default", machine.interrupts());
-}
-
-/// Bytes of buffers that so many cores register with their rings.
-fn registered_bytes(cores: u16) -> u64 {
-    let cores = usize::from(cores);
-    (reactor::RuntimeConfig::with_cores(cores).registered_bytes * cores) as u64
-}
-
-/// CPUs this process may run on.
-fn cpus() -> usize {
-    std::thread::available_parallelism().map_or(1, usize::from)
 }
 
 /// Runs the node until it is told to stop.
