@@ -48,7 +48,7 @@ pub(crate) struct Checked {
 type Check = fn(&Machine, &Demand) -> Vec<Finding>;
 
 /// Everything that is looked at.
-const CHECKS: [(&str, Check); 20] = [
+const CHECKS: [(&str, Check); 19] = [
     ("io_uring", |m, _| one(m.io_uring())),
     ("kernel", |m, _| one(m.kernel())),
     ("cores", |_, d| one(d.too_many_cores())),
@@ -59,7 +59,6 @@ const CHECKS: [(&str, Check); 20] = [
     ("CPU isolation", |m, d| one(m.isolation(d))),
     ("interrupts", |m, d| one(m.interrupts(d))),
     ("open files", |m, _| one(m.open_files())),
-    ("locked memory", |m, d| one(m.locked_memory(d))),
     ("huge pages", |m, _| one(m.huge_pages())),
     ("memory maps", |m, _| one(m.memory_maps())),
     ("swap", |m, _| one(m.swap())),
@@ -138,10 +137,6 @@ pub(crate) struct Demand {
     cores: u16,
     /// CPUs the process may run on.
     cpus: usize,
-    /// `odradek.ring.entries`.
-    ring_entries: u32,
-    /// Bytes of buffers that the cores want to register with their rings.
-    registered_bytes: u64,
     /// `socket.listen.backlog.size`.
     backlog: u32,
     /// Log directories.
@@ -154,15 +149,7 @@ impl Demand {
         let cpus = cpus::usable();
         let (data_cores, dedicated) = config.own.layout(cpus);
         let cores = data_cores + u16::from(dedicated);
-        let of_runtime = reactor::RuntimeConfig::with_cores(usize::from(cores));
-        Demand {
-            cores,
-            cpus,
-            ring_entries: config.own.ring_entries,
-            registered_bytes: (of_runtime.registered_bytes * usize::from(cores)) as u64,
-            backlog: config.net.backlog,
-            log_dirs: config.log_dirs.clone(),
-        }
+        Demand { cores, cpus, backlog: config.net.backlog, log_dirs: config.log_dirs.clone() }
     }
 }
 

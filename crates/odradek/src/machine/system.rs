@@ -45,20 +45,6 @@ impl Machine {
         if limit < OPEN_FILES_SERIOUS { serious(advice) } else { minor(advice) }
     }
 
-    pub(super) fn locked_memory(&self, demand: &Demand) -> Option<Finding> {
-        let limit = self.limit("Max locked memory")?;
-        // A ring takes 64 bytes a submission entry and 32 a completion, of which there are twice as many.
-        let rings = u64::from(demand.cores) * u64::from(demand.ring_entries) * (64 + 32 * 2);
-        let wanted = rings + demand.registered_bytes;
-        if limit >= wanted {
-            return None;
-        }
-        minor(format!(
-            "{limit} bytes may be locked, {wanted} would allow all buffers to be registered with the rings, which halves \
-             the CPU time of a write; see tuning/limits.conf"
-        ))
-    }
-
     pub(super) fn huge_pages(&self) -> Option<Finding> {
         if !self.huge_pages.contains("[never]") {
             return None;

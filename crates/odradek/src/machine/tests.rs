@@ -30,7 +30,7 @@ fn disk(device: &str, name: &str) -> Disk {
 
 fn good() -> Machine {
     Machine {
-        limits: LIMITS.replace("1024  ", "1048576").replace("8388608 ", "unlimited "),
+        limits: LIMITS.replace("1024  ", "1048576"),
         mounts: MOUNTS.to_owned(),
         swaps: "Filename\tType\tSize\tUsed\tPriority".to_owned(),
         kernel: "6.12.8-generic".to_owned(),
@@ -51,14 +51,7 @@ fn good() -> Machine {
 }
 
 fn demand() -> Demand {
-    Demand {
-        cores: 2,
-        cpus: 8,
-        ring_entries: 1024,
-        registered_bytes: 512 << 20,
-        backlog: 50,
-        log_dirs: vec![PathBuf::from("/var/lib/odradek")],
-    }
+    Demand { cores: 2, cpus: 8, backlog: 50, log_dirs: vec![PathBuf::from("/var/lib/odradek")] }
 }
 
 fn found(machine: &Machine, demand: &Demand) -> Vec<(&'static str, Weight)> {
@@ -86,9 +79,8 @@ fn every_shortfall_is_found() {
         ("clock", Minor, |m, _| m.clock = "hpet".into()),
         ("CPU isolation", Optional, |m, _| m.isolated.clear()),
         ("interrupts", Optional, |m, _| m.processes.push("irqbalance".into())),
-        ("open files", Serious, |m, _| m.limits = LIMITS.replace("8388608 ", "unlimited ")),
+        ("open files", Serious, |m, _| m.limits = LIMITS.into()),
         ("open files", Minor, |m, _| m.limits = m.limits.replace("1048576", "65536  ")),
-        ("locked memory", Minor, |m, _| m.limits = LIMITS.replace("1024  ", "1048576")),
         ("huge pages", Minor, |m, _| m.huge_pages = "always madvise [never]".into()),
         ("memory maps", Minor, |m, _| m.max_map_count = "1000".into()),
         ("swap", Minor, |m, _| m.swaps.push_str("\n/dev/vdc partition 1 0 -2")),
