@@ -9,7 +9,7 @@ use tracing::info;
 use crate::api::Env;
 use crate::classic::{ClassicGroup, State};
 use crate::config::GroupConfig;
-use crate::offsets::Committed;
+use crate::offsets::OffsetView;
 use crate::records;
 use crate::shard::{Group, GroupShard, Out};
 use crate::timers::{TimerKey, TimerKind};
@@ -79,12 +79,12 @@ impl GroupShard {
             let Some(since) = expires_since(group) else { return 0 };
             for (topic, offsets) in topics {
                 let subscribed = group.is_subscribed(topic);
-                for committed in &offsets.partitions {
+                for committed in offsets.iter() {
                     let expires = !subscribed
                         && is_expired(committed, &since, now_ms, config.offsets_retention_ms)
-                        && !self.offsets.is_pending(id, topic, committed.partition);
+                        && !self.offsets.is_pending(id, topic, committed.partition());
                     if expires {
-                        records.extend(records::offset_tombstone(id, topic, committed.partition));
+                        records.extend(records::offset_tombstone(id, topic, committed.partition()));
                     }
                     left |= !expires;
                 }
@@ -108,8 +108,8 @@ impl GroupShard {
             for (group, topics) in &self.offsets.groups {
                 let Some(offsets) = topics.get(&topic.name) else { continue };
                 if offsets.topic_id.is_zero() || offsets.topic_id == *topic_id {
-                    for committed in &offsets.partitions {
-                        out.records.extend(records::offset_tombstone(group, &topic.name, committed.partition));
+                    for committed in offsets.iter() {
+                        out.records.extend(records::offset_tombstone(group, &topic.name, committed.partition()));
                     }
                 }
             }
@@ -145,13 +145,13 @@ fn classic_expires_since(group: &ClassicGroup) -> Option<Since> {
     }
 }
 
-fn is_expired(committed: &Committed, since: &Since, now_ms: i64, retention_ms: i64) -> bool {
+fn is_expired(committed: OffsetView<'_>, since: &Since, now_ms: i64, retention_ms: i64) -> bool {
     if let Some(expire_ms) = committed.expire_ms() {
         return now_ms >= expire_ms;
     }
     let from_ms = match since {
         Since::Empty(empty_ms) if *empty_ms != -1 => *empty_ms,
-        Since::Empty(_) | Since::Commit => committed.commit_ms,
+        Since::Empty(_) | Since::Commit => committed.commit_ms(),
     };
     now_ms.saturating_sub(from_ms) >= retention_ms
 }

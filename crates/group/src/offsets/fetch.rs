@@ -7,7 +7,7 @@ use wire::offset_fetch_request::{OffsetFetchRequestGroup, OffsetFetchRequestTopi
 use wire::offset_fetch_response::{OffsetFetchResponseGroup, OffsetFetchResponsePartitions, OffsetFetchResponseTopics};
 
 use crate::api::{Env, owned};
-use crate::offsets::Committed;
+use crate::offsets::OffsetView;
 use crate::offsets::commit::TOPIC_IDS_FROM;
 use crate::offsets::store::TopicOffsets;
 use crate::shard::{Group, GroupShard};
@@ -92,25 +92,25 @@ impl GroupShard {
                 None if by_id => continue,
                 _ => Uuid::ZERO,
             };
-            let fetch = |committed: &Committed| {
-                if require_stable && self.offsets.is_pending(group, name, committed.partition) {
-                    nothing(committed.partition, ErrorCode::UNSTABLE_OFFSET_COMMIT)
+            let fetch = |committed: OffsetView<'_>| {
+                if require_stable && self.offsets.is_pending(group, name, committed.partition()) {
+                    nothing(committed.partition(), ErrorCode::UNSTABLE_OFFSET_COMMIT)
                 } else {
                     told(committed)
                 }
             };
-            let partitions = offsets.partitions.iter().map(fetch).collect();
+            let partitions = offsets.iter().map(fetch).collect();
             topics.push(OffsetFetchResponseTopics { name: owned(name), topic_id, partitions });
         }
         topics
     }
 }
 
-fn told(committed: &Committed) -> OffsetFetchResponsePartitions<'static> {
+fn told(committed: OffsetView<'_>) -> OffsetFetchResponsePartitions<'static> {
     OffsetFetchResponsePartitions {
-        partition_index: committed.partition,
-        committed_offset: committed.offset,
-        committed_leader_epoch: committed.leader_epoch,
+        partition_index: committed.partition(),
+        committed_offset: committed.offset(),
+        committed_leader_epoch: committed.leader_epoch(),
         metadata: Some(owned(committed.metadata())),
         error_code: ErrorCode::NONE.code(),
     }

@@ -8,4 +8,4 @@ mod replay;
 mod store;
 mod transactions;
 
-pub(crate) use store::{Committed, OffsetStore};
+pub(crate) use store::{Committed, OffsetStore, OffsetView};

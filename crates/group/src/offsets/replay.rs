@@ -107,6 +107,7 @@ impl GroupShard {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::offsets::OffsetView;
     use crate::records;
 
     fn commit(group: &str, topic: &str, partition: i32) -> CoordinatorRecord {
@@ -118,9 +119,10 @@ mod tests {
         let mut all = Vec::new();
         for (group, topics) in &shard.offsets.groups {
             for (topic, offsets) in topics {
-                let entry =
-                    |c: &Committed| (group.to_string(), topic.to_string(), c.partition, c.offset, c.record_offset);
-                all.extend(offsets.partitions.iter().map(entry));
+                let entry = |c: OffsetView<'_>| {
+                    (group.to_string(), topic.to_string(), c.partition(), c.offset(), c.record_offset())
+                };
+                all.extend(offsets.iter().map(entry));
             }
         }
         all.sort();

@@ -94,8 +94,9 @@ impl OffsetStore {
             return;
         }
         for ((group, topic, partition), (topic_id, committed)) in offsets {
-            let later =
-                self.get(&group, &topic, partition).is_some_and(|has| has.record_offset > committed.record_offset);
+            let later = self
+                .get(&group, &topic, partition)
+                .is_some_and(|has| has.record_offset() > committed.view().record_offset());
             if !later {
                 self.put(&group, &topic, topic_id, committed);
             }

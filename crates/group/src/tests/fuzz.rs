@@ -174,7 +174,7 @@ fn offsets_that_were_acknowledged_or_told_are_never_taken_back() {
                 }
                 _ => true,
             });
-            let held = world.shell.machine().offsets.get("g", "t0", 0).map_or(-1, |committed| committed.offset);
+            let held = world.shell.machine().offsets.get("g", "t0", 0).map_or(-1, |committed| committed.offset());
             assert!(held >= known, "seed {seed}: {known} was told, {held} is there");
         }
     }

@@ -289,7 +289,11 @@ pub(crate) fn digest(shard: &GroupShard) -> String {
     }
     for (group, topics) in &shard.offsets.groups {
         for (topic, offsets) in topics {
-            lines.push(format!("offsets {group} {topic} {} {:?}", offsets.topic_id, offsets.partitions));
+            lines.push(format!(
+                "offsets {group} {topic} {} {:?}",
+                offsets.topic_id,
+                offsets.iter().collect::<Vec<_>>()
+            ));
         }
     }
     lines.push(format!("pending {:?}", shard.offsets.pending));
