@@ -142,9 +142,9 @@ AIMS = [
            "Odradek's is all that its resident memory grew by, with the records in the tail and the journal, Kafka's the live heap alone, without "
            "what a JVM keeps around it; half of a classic member is its connection, 3.3 KB with 512 bytes for what it sends next"),
     *group("bytes_per_commit", 1 / 5, True, "memory per committed offset",
-           "an entry is 40 bytes: offset, time of the commit, place in the log, leader epoch, partition, and a pointer to what few have; the other "
-           "7 to 11 are the vectors' room to grow, and all else that the broker's resident memory grew by, while Kafka's are the live heap alone; "
-           "entries were 72 bytes in a table of their own before they came to lie side by side by topic; next is to pack them into 28"),
+           "an entry (offset, time of the commit, place in the log, leader epoch, partition) took 40 bytes, and takes 28 since what few have stands "
+           "beside; the other 7 to 11 are the vectors' room to grow and all else that the broker's resident memory grew by, while Kafka's are the live "
+           "heap alone"),
 ]
 
 

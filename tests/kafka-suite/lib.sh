@@ -7,14 +7,22 @@ parallel=-Djunit.jupiter.execution.parallel
 side_by_side=("$parallel.enabled=true" "$parallel.mode.classes.default=concurrent" "$parallel.config.strategy=fixed"
   "$parallel.config.fixed.parallelism=5")
 export KO_CACHE=${KO_CACHE:-$here/../../.cache/kafka-suite}
-# Runs classes on the broker of a launcher, in JVMs of the given flags; adds their lines to the file.
+# Runs classes on the broker of a launcher, in JVMs of the given flags; adds their lines to the file. Mirror's have a JVM each: their
+# tests find the metrics of the first of them alone.
 run() {
-  local launcher=$1 lines=$2 i flags=(); shift 2
+  local launcher=$1 lines=$2 class flags=() batch=(); shift 2
   while [ "$1" != -- ]; do flags+=("$1"); shift; done; shift
-  for ((i = 1; i <= $#; i += classes_per_jvm_max)); do
-    "$here/run" "$launcher" "${flags[@]}" -Dko.timeout='120 s' -Dko.brokers=1 -Dko.controller=inline \
-      "${@:i:classes_per_jvm_max}" | tee -a "$lines" || true
+  for class; do
+    case $class in
+      *.mirror.*) run_together "$class" ;;
+      *) batch+=("$class"); if [ ${#batch[@]} -eq "$classes_per_jvm_max" ]; then run_together "${batch[@]}"; batch=(); fi ;;
+    esac
   done
+  if [ ${#batch[@]} -gt 0 ]; then run_together "${batch[@]}"; fi
+}
+# Runs classes in one JVM, with what `run` was given.
+run_together() {
+  "$here/run" "$launcher" "${flags[@]}" -Dko.timeout='120 s' -Dko.brokers=1 -Dko.controller=inline "$@" | tee -a "$lines" || true
 }
 # The tests in the lines of a run: class, method, verdict and number of variants. A test passes when every variant of it does.
 verdicts() {
