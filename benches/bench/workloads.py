@@ -114,7 +114,7 @@ for producers in (50, 100, 400):
         f"--partitions 100 --record-size 512 --producers {producers} --acks all --idempotent --spread record --linger-ms 5 "
         "--batches-per-request 100", rate=20_000, group="keys over 100 partitions", x=producers)
 row("keys over 100 partitions, 100 producers, maximum", "produce", "full",
-    "--partitions 100 --record-size 512 --producers 100 --acks all --idempotent --spread record --batches-per-request 100", passes_max=1,
+    "--partitions 100 --record-size 512 --producers 100 --acks all --idempotent --batch-size 1 --batches-per-request 100", passes_max=1,
     without=("kafka-flush1",))
 for producers in (1, 10, 100):
     row(f"one hot partition, {of(producers, 'producer')}", "produce", "full",
