@@ -107,7 +107,7 @@ AIMS = [
     Aim("requests per CPU second, written, against the bare reactor that keeps nothing", "requests_per_cpu_s", SMALL, WRITTEN, "reactor",
         0.6, False),
     Aim("p99.9 at half of Kafka's maximum, written", "p99_9_ms", ("1 KiB, 16 partitions, 50 % of Kafka's maximum",), WRITTEN, KAFKA,
-        1 / 5, True, "in traces of the scheduler and the disk its stalls are those of the machine: nothing ran on either CPU for 1-10 ms, whoever was on "
+        1 / 5, True, "in traces of the scheduler and the disk most of its stalls are those of the machine: nothing ran on either CPU for 1-10 ms, whoever was on "
         "them, at the same place of every 100 ms; where the disk was late for 20 ms and more, making one more file of the journal's ring took a CPU "
         "5-11 ms a MiB and waited for the disk, and does neither any more"),
     Aim("end-to-end p99, written", "p99_ms", ("end to end, 1 KiB, 6 partitions, 10,000 records/s",), WRITTEN, KAFKA, 1 / 2, True),

@@ -138,7 +138,7 @@ fn the_deepest_mount_counts() {
 
 #[test]
 fn this_machine_can_be_read() {
-    let machine = Machine::read();
+    let machine = Machine::read().with_processes();
     assert!(machine.limit("Max open files").is_some(), "{}", machine.limits);
     let here = std::env::current_dir().expect("a folder to work in");
     machine.check(&Demand { log_dirs: vec![here], ..demand() });
