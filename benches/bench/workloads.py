@@ -101,11 +101,9 @@ row("end to end, 1 KiB, 6 partitions, 10,000 records/s", "e2e", "quick full",
     "--partitions 6 --record-size 1k --producers 2 --acks all --idempotent --fetch-max-wait-ms 500", rate=10_000)
 
 # Many requests.
-row("64 producers, single 100 B records", "produce", "quick full",
-    "--partitions 64 --record-size 100 --batch-size 1 --producers 64 --in-flight 1 --acks all --idempotent",
-    ceiling=True)
-row("64 producers, single 100 B records, 10,000/s", "produce", "full",
-    "--partitions 64 --record-size 100 --batch-size 1 --producers 64 --in-flight 1 --acks all --idempotent", rate=10_000, **RATED)
+SINGLE = "--partitions 64 --record-size 100 --batch-size 1 --producers 64 --in-flight 1 --acks all --idempotent"
+row("64 producers, single 100 B records", "produce", "quick full", SINGLE, ceiling=True)
+row("64 producers, single 100 B records, 10,000/s", "produce", "full", SINGLE, rate=10_000, **RATED)
 row("64 partitions, single 1 KiB records", "produce", "quick full",
     "--partitions 64 --record-size 1k --batch-size 1 --producers 1 --in-flight 5 --batches-per-request 64 --acks all --idempotent",
     ceiling=True)
@@ -143,11 +141,9 @@ row("cold backlog drained while producers go on", "backlog", "full", "--partitio
 
 # Codecs, passed through.
 for codec in ("gzip", "snappy", "lz4", "zstd"):
-    row(f"1 KiB text, {codec}", "produce", "full",
-        f"--partitions 16 --record-size 1k --batch-size 64k --producers 4 --acks all --idempotent --compression {codec} --payload text")
-    row(f"1 KiB text, {codec}, 20,000 records/s", "produce", "full",
-        f"--partitions 16 --record-size 1k --batch-size 64k --producers 4 --linger-ms 5 --acks all --idempotent --compression {codec} "
-        "--payload text", rate=20_000, **RATED)
+    at = f"--partitions 16 --record-size 1k --batch-size 64k --producers 4 --acks all --idempotent --compression {codec} --payload text"
+    row(f"1 KiB text, {codec}", "produce", "full", at)
+    row(f"1 KiB text, {codec}, 20,000 records/s", "produce", "full", f"{at} --linger-ms 5", rate=20_000, **RATED)
 LARGE = "--partitions 4 --record-size 10m --producers 2 --in-flight 1 --acks all --topic-config max.message.bytes=16777216"
 row("10 MiB records", "produce", "full", LARGE)
 row("10 MiB records, 10/s", "produce", "full", LARGE, rate=10, **RATED)
