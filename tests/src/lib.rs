@@ -7,6 +7,7 @@ pub mod client;
 pub mod differ;
 pub mod node;
 pub mod peers;
+pub mod ports;
 pub mod raw;
 pub mod talk;
 pub mod tool;

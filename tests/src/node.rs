@@ -1,13 +1,14 @@
 //! A broker process: Odradek, or Apache Kafka as the oracle.
 
 use std::fs;
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::peers;
+use crate::ports::free_port;
 use crate::raw::Raw;
 use crate::tool::Tool;
 
@@ -290,11 +291,6 @@ impl Drop for Node {
             tail.iter().rev().for_each(|line| eprintln!("{line}"));
         }
     }
-}
-
-/// A port that nobody listens on now.
-pub fn free_port() -> u16 {
-    TcpListener::bind(("127.0.0.1", 0)).expect("a free port").local_addr().expect("an address").port()
 }
 
 /// True when something accepts connections at `addr`.

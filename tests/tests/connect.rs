@@ -10,7 +10,8 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use odradek_tests::node::{free_port, send_term};
+use odradek_tests::node::send_term;
+use odradek_tests::ports::free_port;
 use odradek_tests::{Node, Tool, peers};
 use serde_json::{Value, json};
 

@@ -6,7 +6,7 @@ use std::net::TcpStream;
 use std::thread;
 use std::time::Duration;
 
-use odradek_tests::node::free_port;
+use odradek_tests::ports::free_port;
 use odradek_tests::{Node, NodeConfig, Peer, Tool};
 
 /// Group metrics by name and the label that is not common to all, summed over the cores.

@@ -2,12 +2,12 @@
 
 use std::ffi::OsStr;
 use std::fs;
-use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use odradek_tests::ports::free_port;
 use odradek_tests::raw::Raw;
 use odradek_tests::{Tool, peers};
 
@@ -16,10 +16,6 @@ const LIMIT: Duration = Duration::from_secs(60);
 
 fn folder() -> tempfile::TempDir {
     tempfile::Builder::new().prefix("odradek-start-").tempdir().expect("a temporary folder")
-}
-
-fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a free port").port()
 }
 
 /// A process that is killed if a test fails.

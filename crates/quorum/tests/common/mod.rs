@@ -6,8 +6,11 @@
 #[path = "../../src/tests/lifecycle.rs"]
 pub mod lifecycle;
 
+#[path = "../../../../tests/src/ports.rs"]
+pub mod ports;
+
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -16,6 +19,8 @@ use base::Uuid;
 use bytes::Bytes;
 use config::{BrokerConfig, Properties};
 use quorum::QuorumConfig;
+
+use self::ports::free_port;
 
 /// Id of the clusters that tests format.
 pub const CLUSTER_ID: &str = "MkU3OEVBNTcwNTJENDM2Qk";
@@ -60,11 +65,6 @@ pub struct Home {
     port: u16,
     controller_port: u16,
     dynamic: bool,
-}
-
-fn free_port() -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
-    listener.local_addr().expect("an address").port()
 }
 
 impl Home {
