@@ -139,11 +139,12 @@ AIMS = [
            "milliseconds they come one by one"),
     *group("load_s", 1 / 3, True, "time to load offsets"),
     *group("bytes_per_member", 1 / 5, True, "memory per member",
-           "Odradek's is all that its resident memory grew by, with the records in the tail and the journal, Kafka's the live heap alone, without "
-           "what a JVM keeps around it; half of a classic member is its connection, 3.3 KB with 512 bytes for what it sends next"),
+           "Odradek's is all that its resident memory grew by, with the records in the tail and what the allocator keeps for the next storm of joins, "
+           "Kafka's the live heap alone, without what a JVM keeps around it; half of a classic member is its connection, with 512 bytes for what it "
+           "sends next"),
     *group("bytes_per_commit", 1 / 5, True, "memory per committed offset",
-           "an entry (offset, time of the commit, place in the log, leader epoch, partition) took 40 bytes, and takes 28 since what few have stands "
-           "beside; the other 7 to 11 are the vectors' room to grow and all else that the broker's resident memory grew by, while Kafka's are the live "
+           "an entry (offset, time of the commit, place in the log, leader epoch, partition) took 40 bytes, and takes 24 since what few have stands "
+           "beside; the others are the vectors' room to grow and all else that the broker's resident memory grew by, while Kafka's are the live "
            "heap alone"),
 ]
 

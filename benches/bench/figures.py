@@ -155,7 +155,7 @@ def _driven(result):
 
 def of_group(result):
     """The figures in a JSON result of `odradek perf group`."""
-    load, start, roll = result["settings"]["load"], result["start"], result.get("roll")
+    start, roll = result["start"], result.get("roll")
     found = {"stable_s": start["seconds"], "stable_cpu_s": _cpu(start["watched"])}
     if roll:
         found.update(roll_s=roll["seconds"], roll_step_ms=max(roll["steps_ms"]), roll_cpu_s=_cpu(roll["watched"]))
@@ -165,8 +165,6 @@ def of_group(result):
         if cpu:
             found["heartbeats_per_cpu_s"] = result["sent"]["records"] / cpu
     if result.get("rss_stable_bytes"):
-        grown = max(0, result["rss_stable_bytes"] - result["rss_before_bytes"])
-        found["bytes_per_member"] = grown / (load["groups"] * load["members"])
         found["rss_mib"] = result["rss_stable_bytes"] / (1 << 20)
     return found
 

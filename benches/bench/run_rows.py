@@ -333,10 +333,8 @@ def group(context, broker, row, rate):
         args += ["--rate", str(int(rate))]
     result = perf(context, broker, "group", args, limit + 600)
     sample = {**figures.of_group(result), "rate": rate, "client_threads": 1, "perf": result, **failed(result)}
-    if broker.system.is_compiled_late:
-        sample.pop("bytes_per_member", None)
-        if (held := heap_per_member(context, broker, row, f"{topic}-held")) is not None:
-            sample["bytes_per_member"] = held
+    if (held := held_per_member(context, broker, row, f"{topic}-held")) is not None:
+        sample["bytes_per_member"] = held
     return sample
 
 
@@ -344,15 +342,15 @@ def group(context, broker, row, rate):
 STABLE_S_MAX = 120
 
 
-def heap_per_member(context, broker, row, topic):
-    """Bytes of a JVM's heap that are alive for each member once all are in their groups. Its resident set tells nothing: the heap
-    was touched before. None where that cannot be asked for."""
+def held_per_member(context, broker, row, topic):
+    """Bytes that a broker holds for each member once all are in their groups, as `process.held` counts them. None where that cannot
+    be asked for."""
     # Neither the topic nor what is left of the last one counts.
     few = ["--topic", topic, "--group-prefix", f"{topic}-few", "--create", "--partitions", option(row, "--partitions"), "--protocol",
            option(row, "--protocol"), "--members", "2", "--heartbeat-interval", "500ms", "--duration", "1s"]
     perf(context, broker, "group", few, STABLE_S_MAX, measured=False)
     settle(broker)
-    before = process.held(broker.pid, True)
+    before = process.held(broker.pid, broker.system.is_compiled_late)
     members = Background(context, broker, "group", ["--topic", topic, "--group-prefix", topic, *row.args, "--duration", f"{STABLE_S_MAX}s"])
     try:
         until = time.monotonic() + STABLE_S_MAX
@@ -360,7 +358,7 @@ def heap_per_member(context, broker, row, topic):
             if members.process.poll() is not None or time.monotonic() > until:
                 raise Failed(f"members that should be counted: {members.words()[-1000:]}")
             time.sleep(0.1)
-        held = process.held(broker.pid, True)
+        held = process.held(broker.pid, broker.system.is_compiled_late)
         members.end(STABLE_S_MAX)
     finally:
         members.kill()

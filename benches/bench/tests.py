@@ -126,9 +126,9 @@ class Tests(unittest.TestCase):
         result = {"elapsed_s": 2, "watched": used, "client": used, "settings": {"load": {"groups": 2, "members": 5, "rate": None}},
                   "sent": {"records": 600, "requests": 300, "records_per_s": 300, "unsent_records": 0, "latency": latency},
                   "start": {"seconds": 1.5, "watched": used}, "roll": {"seconds": 3, "steps_ms": [1000, 2000], "watched": used},
-                  "rss_before_bytes": 1000, "rss_stable_bytes": 2000}
+                  "rss_before_bytes": 1000, "rss_stable_bytes": 2 << 20}
         found = figures.of_group(result)
-        self.assertEqual((found["stable_s"], found["roll_step_ms"], found["bytes_per_member"]), (1.5, 2000, 100))
+        self.assertEqual((found["stable_s"], found["roll_step_ms"], found["rss_mib"]), (1.5, 2000, 2))
         self.assertEqual((found["heartbeats_per_cpu_s"], found["p99_ms"], found["broker_cores"]), (600, 2, 0.5))
         found = figures.of_commits({**result, "disk": {"flushes": 10}})
         self.assertEqual((found["commits_per_s"], found["commits_per_cpu_s"], found["requests_per_s"]), (300, 600, 150))

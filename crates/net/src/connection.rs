@@ -29,6 +29,41 @@ const READ_AHEAD_BYTES: u64 = 1 << 20;
 /// Responses that are sent by one system call when they are ready together.
 const BATCHED_RESPONSES_MAX: usize = 32;
 
+/// Replies in the order of their requests. Most connections have one request on its way at most; its reply lies inside, and
+/// thousands of idle connections keep no queue.
+#[derive(Default)]
+struct Replies {
+    first: Option<Reply>,
+    /// Empty while there is no first one.
+    rest: VecDeque<Reply>,
+}
+
+impl Replies {
+    fn push(&mut self, reply: Reply) {
+        match &self.first {
+            None => self.first = Some(reply),
+            Some(_) => self.rest.push_back(reply),
+        }
+    }
+
+    /// Takes the first response if it is known.
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Response> {
+        let response = match self.first.take() {
+            Some(Reply::Ready(response)) => response,
+            Some(Reply::Later(mut later)) => match later.as_mut().poll(cx) {
+                Poll::Ready(response) => response,
+                Poll::Pending => {
+                    self.first = Some(Reply::Later(later));
+                    return Poll::Pending;
+                }
+            },
+            None => return Poll::Pending,
+        };
+        self.first = self.rest.pop_front();
+        Poll::Ready(response)
+    }
+}
+
 /// What the two halves of a connection, and the registry, share.
 pub(crate) struct Link {
     pub(crate) stream: TcpStream,
@@ -38,7 +73,7 @@ pub(crate) struct Link {
     in_flight: Cell<usize>,
     /// The one request in flight tolerates no other beside it.
     exclusive: Cell<bool>,
-    replies: RefCell<VecDeque<Reply>>,
+    replies: RefCell<Replies>,
     /// Set when one half did something the other may wait for.
     kick: Cell<bool>,
     /// No further request is begun; the connection ends when those in flight are answered.
@@ -63,7 +98,7 @@ impl Link {
             active_ms: Cell::new(now_ms),
             in_flight: Cell::new(0),
             exclusive: Cell::new(false),
-            replies: RefCell::new(VecDeque::new()),
+            replies: RefCell::default(),
             kick: Cell::new(false),
             draining: Cell::new(false),
             holds_memory: Cell::new(false),
@@ -147,12 +182,30 @@ enum End {
     Frame(FrameError),
 }
 
-/// Serves a connection until it ends.
-pub(crate) async fn serve<S: Service>(core: Rc<NetCore<S>>, stream: TcpStream, info: ConnectionInfo, counted: Counted) {
+/// Serves a connection until it ends. Not an `async fn`, whose arguments would lie beside what is made of them for as long as the
+/// connection lasts, and there are thousands.
+pub(crate) fn serve<S: Service>(
+    core: Rc<NetCore<S>>,
+    stream: TcpStream,
+    info: ConnectionInfo,
+    counted: Counted,
+) -> impl Future<Output = ()> {
     let link = Rc::new(Link::new(stream, reactor::now().mono_ms(), counted.is_protected));
     let registered = Registry::enter(&core.registry, info.id, link.clone());
     let session = Rc::new(core.service.open(info.clone()));
-    let end = run(&core, &link, &session).await;
+    async move {
+        let end = run(&core, &link, &session).await;
+        told(&core, &info, end);
+        // The peer gets an orderly end even when bytes of its are left unread.
+        if let Err(error) = link.stream.shutdown() {
+            tracing::trace!(connection = info.id, %error, "the socket was down already");
+        }
+        drop((registered, counted));
+    }
+}
+
+/// Logs why a connection ended.
+fn told<S: Service>(core: &NetCore<S>, info: &ConnectionInfo, end: End) {
     match end {
         End::Closed => tracing::debug!(connection = info.id, peer = %info.peer, "closed"),
         End::Io(error) => tracing::debug!(connection = info.id, peer = %info.peer, %error, "socket failed"),
@@ -162,11 +215,6 @@ pub(crate) async fn serve<S: Service>(core: Rc<NetCore<S>>, stream: TcpStream, i
             }
         }
     }
-    // The peer gets an orderly end even when bytes of its are left unread.
-    if let Err(error) = link.stream.shutdown() {
-        tracing::trace!(connection = info.id, %error, "the socket was down already");
-    }
-    drop(registered);
 }
 
 /// Drives both halves in one task. The end of either ends the connection.
@@ -236,50 +284,62 @@ async fn read_requests<S: Service>(core: &Rc<NetCore<S>>, link: &Rc<Link>, sessi
                 let permit = permit.take().expect("a frame is read after its memory was granted");
                 let request = Request { frame, permit, received: reactor::now() };
                 let reply = core.service.start(session, request);
-                link.replies.borrow_mut().push_back(reply);
+                link.replies.borrow_mut().push(reply);
             }
         }
     }
 }
 
-/// Waits for the next response in order and takes those ready behind it.
-async fn next_responses(link: &Link, out: &mut Vec<Response>) {
-    poll_fn(|cx| {
-        let mut replies = link.replies.borrow_mut();
-        while out.len() < BATCHED_RESPONSES_MAX {
-            let response = match replies.front_mut() {
-                Some(Reply::Later(later)) => match later.as_mut().poll(cx) {
-                    Poll::Ready(response) => response,
-                    Poll::Pending => break,
-                },
-                Some(Reply::Ready(response)) => std::mem::replace(response, Response::Nothing),
-                None => break,
-            };
-            replies.pop_front();
-            out.push(response);
+/// Responses that leave together.
+#[derive(Default)]
+struct Gathered {
+    /// How many.
+    count: usize,
+    /// Their bytes.
+    pieces: Few<Bytes>,
+    /// The last of them, if it has ranges of files.
+    with_files: Option<Box<Outgoing>>,
+    /// The last of them is the end of the connection.
+    close: bool,
+}
+
+impl Gathered {
+    fn add(&mut self, response: Response) {
+        self.count += 1;
+        match response {
+            Response::Send(out) if out.files.is_empty() => {
+                self.pieces.extend(out.segments.into_iter().filter_map(in_memory));
+            }
+            Response::Send(out) => self.with_files = Some(Box::new(out)),
+            Response::Close => self.close = true,
+            Response::Nothing => {}
         }
-        if out.is_empty() { Poll::Pending } else { Poll::Ready(()) }
+    }
+
+    fn is_full(&self) -> bool {
+        self.count == BATCHED_RESPONSES_MAX || self.with_files.is_some() || self.close
+    }
+}
+
+/// Waits for the next response in order and takes those ready behind it.
+async fn next_responses(link: &Link) -> Gathered {
+    poll_fn(|cx| {
+        let mut gathered = Gathered::default();
+        while !gathered.is_full() {
+            let Poll::Ready(response) = link.replies.borrow_mut().poll(cx) else { break };
+            gathered.add(response);
+        }
+        if gathered.count == 0 { Poll::Pending } else { Poll::Ready(gathered) }
     })
-    .await;
+    .await
 }
 
 async fn write_responses(link: &Link) -> io::Result<()> {
-    let mut responses = Vec::new();
     loop {
-        next_responses(link, &mut responses).await;
-        let count = responses.len();
-        let mut pieces = Few::new();
-        let mut close = false;
-        for response in responses.drain(..) {
-            match response {
-                Response::Send(out) if !close && out.files.is_empty() => {
-                    pieces.extend(out.segments.into_iter().filter_map(in_memory));
-                }
-                // Boxed: what a splice keeps is large, and most connections never send a file.
-                Response::Send(out) if !close => pieces = Box::pin(send_with_files(link, pieces, out)).await?,
-                Response::Close => close = true,
-                Response::Send(_) | Response::Nothing => {}
-            }
+        let Gathered { count, mut pieces, with_files, close } = next_responses(link).await;
+        if let Some(out) = with_files {
+            // Boxed: what a splice keeps is large, and most connections never send a file.
+            pieces = Box::pin(send_with_files(link, pieces, *out)).await?;
         }
         send(link, pieces).await?;
         if close {

@@ -115,8 +115,8 @@ struct Accepted<S: Service> {
 }
 
 impl<S: Service> Accepted<S> {
-    async fn serve(self) {
-        connection::serve(self.core, self.stream, self.info, self.counted).await;
+    fn serve(self) -> impl Future<Output = ()> {
+        connection::serve(self.core, self.stream, self.info, self.counted)
     }
 
     async fn serve_if(self, answer: Pin<Box<dyn Future<Output = bool>>>) {

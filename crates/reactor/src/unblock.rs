@@ -15,6 +15,12 @@ pub(crate) const UNBLOCK_JOBS_MAX: usize = 16;
 /// Helper threads of the process. Two, so that one long job does not hold up everyone.
 const HELPERS_MAX: usize = 2;
 
+/// Gives memory that the process has freed back to the system, after something that took much of it for once. By itself the
+/// allocator does that with the end of a heap alone. Takes milliseconds, in which allocations of other cores may wait.
+pub async fn return_freed_memory() {
+    unblock(crate::uring::sys::trim_heaps).await;
+}
+
 type Job = Box<dyn FnOnce() + Send>;
 
 #[derive(Default)]

@@ -2,7 +2,7 @@
 //! and its replies back.
 
 use crate::core::DataCore;
-use crate::groups::load;
+use crate::groups::{LOADS_MAX, load};
 use base::{LeaderEpoch, PartitionKey, Prng};
 use bytes::Bytes;
 use coordinator::{Answer, Batch, Shell, State, Token};
@@ -25,6 +25,9 @@ const BATCH_BYTES_MAX: usize = 256 << 10;
 
 /// Most bytes that a record of a batch of such a size takes beside its key and value.
 const RECORD_FRAME_BYTES: usize = 16;
+
+/// Bytes of a log from which on its load leaves enough behind, in buffers and in what grew step by step, to give it back.
+const LARGE_LOAD_BYTES: usize = 1 << 20;
 
 /// Pause before a partition whose log failed is loaded again, in milliseconds: the first, and the longest.
 const RELOAD_PAUSE_MS: (u64, u64) = (100, 10_000);
@@ -219,6 +222,9 @@ impl Host {
             );
         }
         self.deliver(None);
+        if loaded.bytes >= LARGE_LOAD_BYTES && core.groups.loads.available() == LOADS_MAX {
+            spawn(Class::Background, reactor::return_freed_memory()).detach();
+        }
         Ok(partition)
     }
 

@@ -11,9 +11,11 @@ use crate::offsets::transactions::Pending;
 use crate::records;
 use crate::shard::Map;
 
-/// What few commits have: a metadata text, or an end of their life of their own.
+/// What few commits have: a metadata text, an end of their life of their own, or numbers that an entry has no room for.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Extra {
+    offset: i64,
+    leader_epoch: i32,
     metadata: Box<str>,
     /// When it expires, ms since the epoch; -1 when the retention decides.
     expire_ms: i64,
@@ -39,12 +41,12 @@ impl I48 {
     }
 }
 
-/// What every commit has, in 28 bytes side by side.
+/// What every commit has, in 24 bytes side by side. The offset and the epoch are those of the [`Extra`] where there is one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Entry {
     partition: i32,
-    leader_epoch: i32,
-    offset: [u8; 8],
+    leader_epoch: i16,
+    offset: I48,
     commit_ms: I48,
     record_offset: I48,
 }
@@ -59,12 +61,19 @@ pub(crate) struct Committed {
 impl Committed {
     /// From its record.
     pub fn from_record(partition: i32, value: &OffsetCommitValue<'_>, record_offset: i64) -> Committed {
-        let plain = value.metadata.is_empty() && value.expire_timestamp < 0;
-        let extra = || Extra { metadata: Box::from(&*value.metadata), expire_ms: value.expire_timestamp };
+        let (leader_epoch, offset) = (value.leader_epoch as i16, I48::new(value.offset));
+        let fits = i32::from(leader_epoch) == value.leader_epoch && offset.get() == value.offset;
+        let plain = fits && value.metadata.is_empty() && value.expire_timestamp < 0;
+        let extra = || Extra {
+            offset: value.offset,
+            leader_epoch: value.leader_epoch,
+            metadata: Box::from(&*value.metadata),
+            expire_ms: value.expire_timestamp,
+        };
         let entry = Entry {
             partition,
-            leader_epoch: value.leader_epoch,
-            offset: value.offset.to_le_bytes(),
+            leader_epoch,
+            offset,
             commit_ms: I48::new(value.commit_timestamp),
             record_offset: I48::new(record_offset),
         };
@@ -92,12 +101,12 @@ impl<'a> OffsetView<'a> {
 
     /// The offset.
     pub fn offset(&self) -> i64 {
-        i64::from_le_bytes(self.entry.offset)
+        self.extra.map_or_else(|| self.entry.offset.get(), |extra| extra.offset)
     }
 
     /// Leader epoch of the record before; -1 when unknown.
     pub fn leader_epoch(&self) -> i32 {
-        self.entry.leader_epoch
+        self.extra.map_or_else(|| i32::from(self.entry.leader_epoch), |extra| extra.leader_epoch)
     }
 
     /// When it was committed, ms since the epoch.
@@ -322,7 +331,24 @@ mod tests {
 
     #[test]
     fn an_entry_is_as_small_as_it_says() {
-        assert_eq!(size_of::<Entry>(), 28);
+        assert_eq!(size_of::<Entry>(), 24);
+    }
+
+    #[test]
+    fn numbers_beyond_an_entry_are_kept_whole() {
+        for (offset, leader_epoch) in [
+            (0, -1),
+            (I48::MAX, i32::from(i16::MAX)),
+            (I48::MAX + 1, 0),
+            (5, i32::from(i16::MAX) + 1),
+            (i64::MIN, i32::MIN),
+            (i64::MAX, i32::MAX),
+        ] {
+            let committed = Committed::from_record(3, &OffsetCommitValue { leader_epoch, ..value(offset, "", -1) }, 11);
+            let view = committed.view();
+            assert_eq!((view.offset(), view.leader_epoch(), view.metadata()), (offset, leader_epoch, ""));
+            assert_eq!(view.expire_ms(), None);
+        }
     }
 
     #[test]

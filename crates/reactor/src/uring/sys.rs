@@ -51,6 +51,15 @@ pub(crate) fn tune_allocator() {
     }
 }
 
+/// Gives pages of the process' heaps that hold nothing back to the system, those between what is in use too.
+pub(crate) fn trim_heaps() {
+    #[cfg(target_env = "gnu")]
+    // SAFETY: no pointers; the allocator takes its own locks.
+    unsafe {
+        libc::malloc_trim(0);
+    }
+}
+
 /// Random bits for seeding.
 pub(crate) fn random_seed() -> u64 {
     let mut bytes = [0u8; 8];
