@@ -57,7 +57,7 @@ def arguments():
         one.add_argument("--no-control", action="store_true", help="leave out the second measurement of the first system")
         one.add_argument("--out", type=Path, help="folder of the result")
         one.add_argument("--disk", type=Path, default=Path(os.environ.get("TMPDIR", "/tmp")), help="folder on the disk to measure")
-        one.add_argument("--port", type=int, help="port of the broker; the next one is its controller's; free ones otherwise")
+        one.add_argument("--port", type=int, help="port of the broker; the next two are its controller's and its metrics'; free ones otherwise")
         one.add_argument("--bin", type=Path, help="the odradek binary; ODRADEK_BIN, or the release build otherwise")
         one.add_argument("--keep", action="store_true", help="keep the brokers' directories")
         one.add_argument("--no-profile", action="store_true", help="do not look, after the run, into rows that miss an aim")
@@ -166,8 +166,8 @@ def check(args, names, rows):
         given = getattr(args, name)
         if given is not None and not least <= given <= 1000:
             refuse(f"--{name} {given:g}: {least:g} to 1000 are possible")
-    if args.port is not None and not 1 <= args.port <= 65_534:
-        refuse(f"--port {args.port}: 1 to 65534 are possible")
+    if args.port is not None and not 1 <= args.port <= 65_533:
+        refuse(f"--port {args.port}: 1 to 65533 are possible")
     if args.out and args.out.exists() and not (args.out.is_dir() and os.access(args.out, os.W_OK)):
         refuse(f"--out {args.out} is no folder that can be written to")
     if not args.disk.is_dir() or not os.access(args.disk, os.W_OK):
@@ -176,7 +176,7 @@ def check(args, names, rows):
     need = int(stored * 1.2) + ROW_BYTES
     if shutil.disk_usage(args.disk).free < need:
         refuse(f"{args.disk} has {shutil.disk_usage(args.disk).free / (1 << 30):.1f} GiB free; these rows need {need / (1 << 30):.0f} GiB")
-    for port in [args.port, args.port + 1] if args.port else []:
+    for port in range(args.port, args.port + 3) if args.port else []:
         if not process.is_free(port):
             refuse(f"port {port} is in use")
     java = any(SYSTEMS[n].kind == "kafka" for n in names) or any(r.kind.startswith("java") for r in rows)
@@ -217,7 +217,7 @@ def measure(args):
         tansu=tansu, echo=echo_broker(args, names), no_groups=no_groups,
         root=args.root, binary=binary(args), disk=args.disk, seconds=args.seconds or seconds, keep=args.keep,
         warmup_s=warmup if args.warmup is None else args.warmup, size=args.size or size, env=dict(os.environ),
-        ports=[args.port, args.port + 1] if args.port else None, cpus=len(os.sched_getaffinity(0)),
+        ports=[*range(args.port, args.port + 3)] if args.port else None, cpus=len(os.sched_getaffinity(0)),
         cores=None, broker_cpus=None, client_cpus=None, threads=None)
     out = result_folder(args, context.cpus)
     out.mkdir(parents=True, exist_ok=True)

@@ -158,13 +158,10 @@ AIMS = [
            "milliseconds they come one by one"),
     *group("load_s", 1 / 3, True, "time to load offsets"),
     *group("bytes_per_member", 1 / 5, True, "memory per member",
-           "Odradek's is all that its resident memory grew by, with the records in the tail and what the allocator keeps for the next storm of joins, "
-           "Kafka's the live heap alone, without what a JVM keeps around it; half of a classic member is its connection, with 512 bytes for what it "
-           "sends next"),
-    *group("bytes_per_commit", 1 / 5, True, "memory per committed offset",
-           "an entry (offset, time of the commit, place in the log, leader epoch, partition) took 40 bytes, and takes 24 since what few have stands "
-           "beside; the others are the vectors' room to grow and all else that the broker's resident memory grew by, while Kafka's are the live "
-           "heap alone"),
+           "of a classic member most is its connection, where Kafka's buffers beside the heap do not count: a task of 840 bytes, 520 for what it "
+           "sends next, and what tables and lists keep of both; the task took 1,224, and there was a queue and a list of answers; of a consumer "
+           "group's member 250 bytes lie in the map of the group's members, and the rest are its id, subscription, assignment and target"),
+    *group("bytes_per_commit", 1 / 5, True, "memory per committed offset"),
 ]
 
 

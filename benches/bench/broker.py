@@ -1,11 +1,13 @@
 """A running system with a directory of its own."""
 
+import re
 import shutil
 import signal
 import socket
 import subprocess
 import tempfile
 import time
+import urllib.request
 from pathlib import Path
 
 import cgroup
@@ -32,7 +34,7 @@ class Broker:
         try:
             if memory and not context.no_groups:
                 self.group = cgroup.Group(memory, self.dir.name)
-            self.port, controller = context.ports or process.free_ports(2)
+            self.port, controller, self.metrics = context.ports or process.free_ports(3)
             settings = {
                 **COMMON,
                 "listeners": f"PLAINTEXT://127.0.0.1:{self.port},CONTROLLER://127.0.0.1:{controller}",
@@ -41,6 +43,8 @@ class Broker:
                 "log.dirs": str(self.dir / "data"),
                 **system.properties,
             }
+            if system.kind == "odradek":
+                settings["odradek.metrics.listener"] = f"127.0.0.1:{self.metrics}"
             if cores and system.kind == "odradek":
                 settings["odradek.cores"] = str(cores)
             self.config = self.dir / "server.properties"
@@ -107,6 +111,22 @@ class Broker:
     @property
     def bootstrap(self):
         return f"127.0.0.1:{self.port}"
+
+    def held(self):
+        """Bytes that the broker's own objects take: of a JVM what is left of its heap after a full collection, of Odradek what its
+        allocations hold. Neither counts what was written and is kept for readers, in the page cache or in the tails of logs, nor
+        buffers for I/O. None where it cannot be told."""
+        if self.system.is_compiled_late:
+            return process.heap(self.pid)
+        if self.system.kind != "odradek":
+            return None
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.metrics}/metrics", timeout=30) as answer:
+                text = answer.read().decode()
+        except OSError as e:
+            raise Failed(f"{self.system.name} does not tell its metrics: {e}") from e
+        found = re.search(r"^odradek_allocated_bytes (\d+)", text, re.M)
+        return int(found.group(1)) if found else None
 
     def last_words(self):
         """The end of what the process said."""

@@ -72,13 +72,8 @@ def memory(pid):
     return tuple(int(m.group(1)) * 1024 if m else 0 for m in found)
 
 
-def held(pid, jvm):
-    """Bytes that a process needs for what it keeps: its resident memory without mapped files, whose pages are the page cache's; of a
-    JVM, which touches its heap once and keeps it, what is left of the heap after a full collection. None where the JVM's own tool
-    for it is missing."""
-    if not jvm:
-        found = re.search(r"^RssAnon:\s+(\d+)", Path(f"/proc/{pid}/status").read_text(), re.M)
-        return int(found.group(1)) * 1024 if found else None
+def heap(pid):
+    """Bytes that are left of a JVM's heap after a full collection. None where the JVM's own tool for it is missing."""
     try:
         said = subprocess.run(["jcmd", str(pid), "GC.class_histogram"], capture_output=True, text=True, timeout=120).stdout
     except (OSError, subprocess.TimeoutExpired):

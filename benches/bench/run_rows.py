@@ -327,13 +327,15 @@ def group(context, broker, row, rate):
     warm = ["--topic", f"{topic}-warm", "--create", "--delete", "--group-prefix", f"{topic}-warm", "--protocol", protocol,
             *WARM_GROUP, "--duration", f"{GROUP_WARM_UP_S[broker.system.is_compiled_late]}s"]
     perf(context, broker, "group", warm, 120, measured=False)
+    # Before members came and went by the thousand, of whom something may be left.
+    held = held_per_member(context, broker, row, f"{topic}-held")
     seconds, limit = timed(context)
     args = ["--topic", topic, "--group-prefix", topic, "--create", "--delete", *row.args, *seconds]
     if rate:
         args += ["--rate", str(int(rate))]
     result = perf(context, broker, "group", args, limit + 600)
     sample = {**figures.of_group(result), "rate": rate, "client_threads": 1, "perf": result, **failed(result)}
-    if (held := held_per_member(context, broker, row, f"{topic}-held")) is not None:
+    if held is not None:
         sample["bytes_per_member"] = held
     return sample
 
@@ -343,14 +345,14 @@ STABLE_S_MAX = 120
 
 
 def held_per_member(context, broker, row, topic):
-    """Bytes that a broker holds for each member once all are in their groups, as `process.held` counts them. None where that cannot
+    """Bytes that a broker holds for each member once all are in their groups, as `Broker.held` counts them. None where that cannot
     be asked for."""
-    # Neither the topic nor what is left of the last one counts.
+    # The topic does not count.
     few = ["--topic", topic, "--group-prefix", f"{topic}-few", "--create", "--partitions", option(row, "--partitions"), "--protocol",
            option(row, "--protocol"), "--members", "2", "--heartbeat-interval", "500ms", "--duration", "1s"]
     perf(context, broker, "group", few, STABLE_S_MAX, measured=False)
     settle(broker)
-    before = process.held(broker.pid, broker.system.is_compiled_late)
+    before = broker.held()
     members = Background(context, broker, "group", ["--topic", topic, "--group-prefix", topic, *row.args, "--duration", f"{STABLE_S_MAX}s"])
     try:
         until = time.monotonic() + STABLE_S_MAX
@@ -358,7 +360,7 @@ def held_per_member(context, broker, row, topic):
             if members.process.poll() is not None or time.monotonic() > until:
                 raise Failed(f"members that should be counted: {members.words()[-1000:]}")
             time.sleep(0.1)
-        held = process.held(broker.pid, broker.system.is_compiled_late)
+        held = broker.held()
         members.end(STABLE_S_MAX)
     finally:
         members.kill()
@@ -396,7 +398,7 @@ def loading(context, broker, row, _rate):
     def again(which, commits):
         stop_s, start_s = broker.end(), broker.start()
         check = perf(context, broker, "commit", [*which, "--check", commits], 900)
-        return stop_s, start_s + check["loaded_s"], process.held(broker.pid, broker.system.is_compiled_late), check
+        return stop_s, start_s + check["loaded_s"], broker.held(), check
 
     perf(context, broker, "commit", [*few, "--create", "--duration", "1s"], 120, measured=False)
     _stop_s, empty_s, empty_bytes, _check = again(few, "1")

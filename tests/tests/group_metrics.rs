@@ -9,14 +9,19 @@ use std::time::Duration;
 use odradek_tests::ports::free_port;
 use odradek_tests::{Node, NodeConfig, Peer, Tool};
 
-/// Group metrics by name and the label that is not common to all, summed over the cores.
-fn scrape(port: u16) -> BTreeMap<String, f64> {
+/// All metrics, as they are served.
+fn served(port: u16) -> String {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).expect("metrics are served");
     stream.write_all(b"GET /metrics HTTP/1.0\r\n\r\n").expect("a request");
     let mut text = String::new();
     stream.read_to_string(&mut text).expect("an answer");
+    text
+}
+
+/// Group metrics by name and the label that is not common to all, summed over the cores.
+fn scrape(port: u16) -> BTreeMap<String, f64> {
     let mut found = BTreeMap::new();
-    for line in text.lines().filter(|line| line.starts_with("kafka_")) {
+    for line in served(port).lines().filter(|line| line.starts_with("kafka_")) {
         let (series, value) = line.rsplit_once(' ').expect("a value");
         let (name, labels) = series.split_once('{').expect("labels");
         let own = |label: &&str| !label.starts_with("core=") && !label.starts_with("durability=");
@@ -26,6 +31,20 @@ fn scrape(port: u16) -> BTreeMap<String, f64> {
         *found.entry(format!("{short} {}", own.join(","))).or_default() += value.parse::<f64>().expect("a number");
     }
     found
+}
+
+#[test]
+fn memory_of_the_process_is_told() {
+    let port = free_port();
+    let properties = vec![("odradek.metrics.listener".to_owned(), format!("127.0.0.1:{port}"))];
+    let _node = Node::start_config(NodeConfig { peer: Peer::Odradek, properties });
+    let text = served(port);
+    let of = |name: &str| -> f64 {
+        let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+        line.unwrap_or_else(|| panic!("{name} is missing: {text}")).parse().expect("a number")
+    };
+    let (resident, allocated) = (of("process_resident_memory_bytes"), of("odradek_allocated_bytes"));
+    assert!(allocated > 100_000.0 && allocated < resident, "{allocated} bytes allocated, {resident} resident");
 }
 
 #[test]

@@ -23,6 +23,7 @@ mod mesh;
 mod messages;
 mod metrics_endpoint;
 mod per_ip;
+mod process_metrics;
 mod producer_ids;
 mod promises;
 mod publisher;

@@ -1,4 +1,4 @@
-//! The metrics of all cores as Prometheus text over HTTP (`odradek.metrics.listener`).
+//! The metrics of all cores and of the process as Prometheus text over HTTP (`odradek.metrics.listener`).
 //!
 //! Runs on core 0. Just enough of HTTP to be scraped: one GET per connection, whatever its path.
 
@@ -70,6 +70,7 @@ async fn exchange(core: Rc<DataCore>, stream: TcpStream) -> io::Result<()> {
         let CoreReply::Metrics(snapshot) = reply else { unreachable!("metrics are answered by metrics") };
         snapshots.push(*snapshot);
     }
+    snapshots.push(crate::process_metrics::snapshot().await);
     let text = metrics::render(&snapshots);
     let head = format!(
         "HTTP/1.1 200 OK\r\nContent-Type: text/plain; version=0.0.4\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",

@@ -50,7 +50,7 @@ pub use crate::percore::{core, counters, now, random_u64};
 pub use crate::runtime::{CoreSpec, OnPanic, Runtime, RuntimeConfig, block_on};
 pub use crate::stop::{StopHandle, is_stopping, stop, stopping};
 pub use crate::timer::{Elapsed, Sleep, sleep, sleep_until, timeout};
-pub use crate::unblock::{return_freed_memory, unblock};
+pub use crate::unblock::{ProcessMemory, process_memory, return_freed_memory, unblock};
 pub use base::{CoreId, Now};
 
 #[cfg(test)]

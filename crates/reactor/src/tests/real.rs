@@ -398,3 +398,21 @@ fn a_core_that_panics_owing_another_a_wake_does_not_leave_it_asleep() {
         assert_eq!(outcome.unwrap_err().downcast_ref::<&str>(), Some(&"on purpose"));
     }
 }
+
+#[test]
+fn memory_that_is_held_counts() {
+    const BYTES: u64 = 256 << 20;
+    let _watchdog = Watchdog::new();
+    block_on(async {
+        let before = crate::process_memory().await;
+        let held = vec![1u8; BYTES as usize];
+        let with = crate::process_memory().await;
+        drop(held);
+        let after = crate::process_memory().await;
+        // Other tests of this program allocate too, but by far not as much.
+        let grown = |one: Option<u64>, two: Option<u64>| two.zip(one).is_none_or(|(two, one)| two > one + BYTES / 2);
+        assert!(grown(before.allocated, with.allocated), "{before:?}, {with:?}");
+        assert!(grown(after.allocated, with.allocated), "{with:?}, {after:?}");
+        assert!(grown(before.resident, with.resident), "{before:?}, {with:?}");
+    });
+}

@@ -60,6 +60,18 @@ pub(crate) fn trim_heaps() {
     }
 }
 
+/// Bytes that the process' allocations hold, where the allocator tells.
+pub(crate) fn allocated_bytes() -> Option<u64> {
+    #[cfg(target_env = "gnu")]
+    {
+        // SAFETY: no pointers; the allocator takes its own locks.
+        let info = unsafe { libc::mallinfo2() };
+        Some((info.uordblks + info.hblkhd) as u64)
+    }
+    #[cfg(not(target_env = "gnu"))]
+    None
+}
+
 /// Random bits for seeding.
 pub(crate) fn random_seed() -> u64 {
     let mut bytes = [0u8; 8];
