@@ -161,7 +161,9 @@ AIMS = [
            "of a classic member most is its connection, where Kafka's buffers beside the heap do not count: a task of 840 bytes, 520 for what it "
            "sends next, and what tables and lists keep of both; the task took 1,224, and there was a queue and a list of answers; of a consumer "
            "group's member 250 bytes lie in the map of the group's members, and the rest are its id, subscription, assignment and target"),
-    *group("bytes_per_commit", 1 / 5, True, "memory per committed offset"),
+    *group("bytes_per_commit", 1 / 5, True, "memory per committed offset",
+           "an entry (offset, time of the commit, place in the log, leader epoch, partition) took 40 bytes, and takes 24 since what few have stands "
+           "beside; where more is counted it is the growth of resident memory, with what the load took for once, as results did before allocations were counted"),
 ]
 
 
