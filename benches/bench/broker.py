@@ -45,8 +45,8 @@ class Broker:
             }
             if system.kind == "odradek":
                 settings["odradek.metrics.listener"] = f"127.0.0.1:{self.metrics}"
-            if cores and system.kind == "odradek":
-                settings["odradek.cores"] = str(cores)
+                if cores:
+                    settings["odradek.cores"] = str(cores)
             self.config = self.dir / "server.properties"
             self.config.write_text("".join(f"{k}={v}\n" for k, v in settings.items()))
             self.format()

@@ -25,6 +25,7 @@ pub mod fs;
 mod handover;
 pub mod mailbox;
 mod mapped;
+mod memory;
 pub mod net;
 mod op;
 mod percore;
@@ -46,11 +47,12 @@ pub use crate::counting_alloc::CountingAlloc;
 pub use crate::exec::{Class, Task, spawn, yield_now};
 pub use crate::handover::Handover;
 pub use crate::mapped::MappedFile;
+pub use crate::memory::{ProcessMemory, process_memory, return_freed_memory};
 pub use crate::percore::{core, counters, now, random_u64};
 pub use crate::runtime::{CoreSpec, OnPanic, Runtime, RuntimeConfig, block_on};
 pub use crate::stop::{StopHandle, is_stopping, stop, stopping};
 pub use crate::timer::{Elapsed, Sleep, sleep, sleep_until, timeout};
-pub use crate::unblock::{ProcessMemory, process_memory, return_freed_memory, unblock};
+pub use crate::unblock::unblock;
 pub use base::{CoreId, Now};
 
 #[cfg(test)]
